@@ -1,0 +1,59 @@
+# make demo   the losses compared on the demo corpus, ending with an HTML report
+# make test   formatter, linter, types, import contracts and every test
+# Each makes .venv and installs what it needs; a second run starts at once.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test format lint types contracts pytest docs build clean
+
+help:
+	@sed -n '1,/^$$/s/^# //p' Makefile
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "zlpr needs Python 3.11 or newer; name one with: make PYTHON=python3.12 ..."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed-demo: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing zlpr into $(VENV) (once, a few minutes) ..."
+	$(PIP) install --quiet -c constraints.txt -e ".[text,report,data]"
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing zlpr and its development tools into $(VENV) (once, a few minutes) ..."
+	$(PIP) install --quiet -c constraints.txt -e ".[dev]"
+	@touch $@ $(VENV)/.installed-demo
+
+demo: $(VENV)/.installed-demo
+	$(BIN)/zlpr losses
+
+test: format lint types contracts pytest
+
+format: $(VENV)/.installed-dev
+	$(BIN)/ruff format --check .
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+
+types: $(VENV)/.installed-dev
+	$(BIN)/mypy
+
+contracts: $(VENV)/.installed-dev
+	$(BIN)/lint-imports
+
+pytest: $(VENV)/.installed-dev
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal $(ARGS)
+
+docs: $(VENV)/.installed-dev
+	$(BIN)/mkdocs build --strict
+
+build: $(VENV)/.installed-dev
+	$(BIN)/python -m build
+
+clean:
+	rm -rf $(VENV) dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

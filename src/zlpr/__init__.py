@@ -1,0 +1,33 @@
+"""Multi-label classification around the ZLPR loss.
+
+The rooms of the package load when they are first used, so that `import zlpr` costs nothing
+and the command line can print its help without torch:
+
+    >>> import torch, zlpr
+    >>> loss = zlpr.losses.ZLPRLoss()
+    >>> loss(torch.zeros(1, 2), torch.tensor([[True, False]])).item()  # 2 log 2
+    1.3862943649291992
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from zlpr import losses as losses
+
+_ROOMS = frozenset({"losses"})
+
+__all__ = ["__version__", "losses"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a room on first use (PEP 562)."""
+    if name in _ROOMS:
+        return importlib.import_module(f"zlpr.{name}")
+    raise AttributeError(f"module 'zlpr' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,115 @@
+"""The one form in which multi-label data lives in memory."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+SplitName = Literal["train", "validation", "test"]
+SPLIT_NAMES: tuple[SplitName, ...] = get_args(SplitName)
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Texts or features with their label sets.
+
+    Attributes:
+        labels: sparse indicator of shape (samples, labels), dtype bool.
+        label_names: a name per column of `labels`.
+        texts: a text per sample, or None where `features` are given.
+        features: matrix of shape (samples, features), dense or CSR, or None.
+        ids: an identifier per sample, or None.
+        split: per sample one of "train", "validation", "test", or None where the data has no split.
+        name: what to call the data in tables and records.
+
+    Example:
+        >>> data = Dataset.from_label_sets([{"red"}, {"blue", "red"}], texts=["a", "b"])
+        >>> data.label_names, data.label_sets()
+        (('blue', 'red'), [('red',), ('blue', 'red')])
+    """
+
+    labels: sparse.csr_array[Any]
+    label_names: tuple[str, ...]
+    texts: Sequence[str] | None = None
+    features: sparse.csr_array[Any] | NDArray[Any] | None = None
+    ids: Sequence[str] | None = None
+    split: NDArray[np.str_] | None = None
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        samples, labels = self.labels.shape
+        if labels != len(self.label_names):
+            raise ValueError(f"labels has {labels} columns, label_names {len(self.label_names)} names")
+        if (self.texts is None) == (self.features is None):
+            raise ValueError("a Dataset holds either texts or features")
+        for field in ("texts", "ids", "split"):
+            value = getattr(self, field)
+            if value is not None and len(value) != samples:
+                raise ValueError(f"{field} has {len(value)} entries for {samples} samples")
+        if self.features is not None and self.features.shape[0] != samples:
+            raise ValueError(f"features has {self.features.shape[0]} rows for {samples} samples")
+
+    def __len__(self) -> int:
+        return int(self.labels.shape[0])
+
+    @property
+    def num_labels(self) -> int:
+        """How many labels there are."""
+        return len(self.label_names)
+
+    @property
+    def inputs(self) -> Any:
+        """What a model takes: the texts, or the features where there are no texts."""
+        return self.texts if self.texts is not None else self.features
+
+    def select(self, rows: Sequence[int] | NDArray[Any]) -> "Dataset":
+        """The samples at these rows (positions or a boolean mask), in this order."""
+        index = np.asarray(rows)
+        index = np.flatnonzero(index) if index.dtype == bool else index.astype(np.int64)
+        return replace(
+            self,
+            labels=self.labels[index],
+            texts=None if self.texts is None else [self.texts[i] for i in index.tolist()],
+            features=None if self.features is None else self.features[index],
+            ids=None if self.ids is None else [self.ids[i] for i in index.tolist()],
+            split=None if self.split is None else self.split[index],
+        )
+
+    def part(self, name: SplitName) -> "Dataset":
+        """The samples of one split."""
+        if self.split is None:
+            raise ValueError("this data has no split; make one with zlpr.data.split")
+        return self.select(self.split == name)
+
+    def label_sets(self) -> list[tuple[str, ...]]:
+        """The names of each sample's labels, in column order."""
+        names, pointer = self.label_names, self.labels.indptr.tolist()
+        columns = self.labels.sorted_indices().indices.tolist()
+        return [
+            tuple(names[c] for c in columns[start:end])
+            for start, end in zip(pointer, pointer[1:], strict=False)
+        ]
+
+    @classmethod
+    def from_label_sets(
+        cls,
+        label_sets: Sequence[Iterable[str]],
+        *,
+        label_names: Sequence[str] | None = None,
+        **fields: Any,
+    ) -> "Dataset":
+        """Build the label matrix from sets of names; the names are sorted unless given."""
+        sets = [sorted(set(labels)) for labels in label_sets]
+        names = tuple(label_names or sorted({label for labels in sets for label in labels}))
+        column = {name: index for index, name in enumerate(names)}
+        counts = [len(labels) for labels in sets]
+        indices = np.array([column[label] for labels in sets for label in labels], dtype=np.int64)
+        indptr = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+        matrix = sparse.csr_array(
+            (np.ones(len(indices), dtype=bool), indices, indptr), shape=(len(sets), len(names))
+        )
+        matrix.sort_indices()
+        return cls(labels=matrix, label_names=names, **fields)
