@@ -97,7 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if package not in EXTRA_OF:
             raise
         return _fail(
-            f"zlpr {name} needs the package {package}: pip install \"zlpr[{EXTRA_OF[package]}]\""
+            f'zlpr {name} needs the package {package}: pip install "zlpr[{EXTRA_OF[package]}]"'
         )
     except UserError as mistake:
         return _fail(str(mistake), mistake)

@@ -42,7 +42,9 @@ class Dataset:
     def __post_init__(self) -> None:
         samples, labels = self.labels.shape
         if labels != len(self.label_names):
-            raise ValueError(f"labels has {labels} columns, label_names {len(self.label_names)} names")
+            raise ValueError(
+                f"labels has {labels} columns, label_names {len(self.label_names)} names"
+            )
         if (self.texts is None) == (self.features is None):
             raise ValueError("a Dataset holds either texts or features")
         for field in ("texts", "ids", "split"):
