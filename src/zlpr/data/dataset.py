@@ -1,5 +1,6 @@
 """The one form in which multi-label data lives in memory."""
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
@@ -92,7 +93,7 @@ class Dataset:
         columns = self.labels.sorted_indices().indices.tolist()
         return [
             tuple(names[c] for c in columns[start:end])
-            for start, end in zip(pointer, pointer[1:], strict=False)
+            for start, end in itertools.pairwise(pointer)
         ]
 
     @classmethod
