@@ -16,16 +16,21 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from zlpr import losses as losses
+    from zlpr import models as models
+    from zlpr import training as training
+    from zlpr.models import load as load
 
-_ROOMS = frozenset({"losses"})
+_ROOMS = frozenset({"losses", "models", "training"})
 
-__all__ = ["__version__", "losses"]
+__all__ = ["__version__", "load", "losses", "models", "training"]
 
 
 def __getattr__(name: str) -> Any:
     """Load a room on first use (PEP 562)."""
     if name in _ROOMS:
         return importlib.import_module(f"zlpr.{name}")
+    if name == "load":
+        return importlib.import_module("zlpr.models").load
     raise AttributeError(f"module 'zlpr' has no attribute {name!r}")
 
 

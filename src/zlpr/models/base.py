@@ -1,0 +1,112 @@
+"""What every fitted model can do, whatever stands behind its scores."""
+
+import abc
+import importlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Decoder(Protocol):
+    """A rule of `zlpr.decoding`: scores in, label sets out."""
+
+    def __call__(self, y_score: Any, /) -> Any:
+        """A boolean array of the scores' shape."""
+
+    def to_config(self) -> dict[str, Any]:
+        """The rule as plain JSON."""
+
+
+class ProbabilityMap(Protocol):
+    """The calibrator of `zlpr.decoding`: scores in, probabilities out."""
+
+    def __call__(self, y_score: Any, /) -> Any:
+        """Probabilities of the scores' shape."""
+
+    def to_config(self) -> dict[str, Any]:
+        """The map as plain JSON."""
+
+
+@dataclass
+class TrainingRecord:
+    """Where a model comes from: what its folder's config, figures and card are written from.
+
+    Attributes:
+        loss: name of the loss.
+        loss_params: its parameters.
+        settings: the whole training configuration, as plain JSON.
+        chosen: what validation chose.
+        data: name, samples per part, labels, mean labels per sample.
+        metrics: figures by part, such as {"validation": {...}, "test": {...}}.
+        seconds: training time.
+    """
+
+    loss: str
+    loss_params: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    chosen: Mapping[str, float] = field(default_factory=dict)
+    data: Mapping[str, Any] = field(default_factory=dict)
+    metrics: dict[str, dict[str, float]] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+class FittedModel(abc.ABC):
+    """A model that has been trained: scores, probabilities and label names for inputs.
+
+    Attributes:
+        label_names: a name per score.
+        decoder: turns scores into label sets.
+        calibrator: turns scores into probabilities.
+        record: where the model comes from.
+    """
+
+    kind: str  # what config.json calls this sort of model
+
+    def __init__(
+        self,
+        label_names: Sequence[str],
+        *,
+        record: TrainingRecord,
+        decoder: Decoder | None = None,
+        calibrator: ProbabilityMap | None = None,
+    ) -> None:
+        decoding = importlib.import_module("zlpr.decoding")
+        self.label_names = tuple(label_names)
+        self.record = record
+        self.decoder = decoder or decoding.create("zero")
+        self.calibrator = calibrator or decoding.Calibrator()
+
+    @abc.abstractmethod
+    def predict_scores(self, inputs: Any) -> NDArray[np.float32]:
+        """Scores of shape (samples, labels)."""
+
+    @abc.abstractmethod
+    def save_parts(self, folder: Path) -> dict[str, Any]:
+        """Write weights and vocabulary or tokenizer; give what config.json needs to load them."""
+
+    @classmethod
+    @abc.abstractmethod
+    def load_parts(
+        cls, folder: Path, config: Mapping[str, Any], shared: Mapping[str, Any]
+    ) -> "FittedModel":
+        """Read what `save_parts` wrote; `shared` holds this class's own constructor arguments."""
+
+    def predict_proba(self, inputs: Any) -> NDArray[np.float32]:
+        """Calibrated probabilities of shape (samples, labels)."""
+        return np.asarray(self.calibrator(self.predict_scores(inputs)), dtype=np.float32)
+
+    def predict(self, inputs: Any) -> list[tuple[str, ...]]:
+        """The label names of each sample."""
+        chosen = np.asarray(self.decoder(self.predict_scores(inputs)))
+        return [tuple(self.label_names[i] for i in np.flatnonzero(row)) for row in chosen]
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the model folder, whole or not at all."""
+        from zlpr.models.folder import save
+
+        save(self, folder)

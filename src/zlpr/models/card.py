@@ -1,0 +1,90 @@
+"""The model card: what a model is, what it was trained on, how well it does, what it cannot do."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from zlpr import __version__
+
+if TYPE_CHECKING:
+    from zlpr.models.base import FittedModel
+
+FIGURES = {
+    "subset_accuracy": "subset accuracy",
+    "example_f1": "example-based F1",
+    "micro_f1": "Micro-F1",
+    "macro_f1": "Macro-F1",
+    "average_precision": "average precision",
+    "ranking_loss": "ranking loss (smaller is better)",
+    "empty_predictions": "share of samples without a predicted label",
+}
+
+
+def model_card(model: "FittedModel") -> str:
+    """The folder's README.md, in Markdown with the front matter that model hubs read."""
+    record = model.record
+    data = record.data
+    name = data.get("name") or "unnamed data"
+    return "\n".join(
+        [
+            "---",
+            "library_name: zlpr",
+            "pipeline_tag: text-classification",
+            "tags: [multi-label, zlpr]",
+            "---",
+            "",
+            f"# Multi-label classifier trained on {name}",
+            "",
+            f"A `{model.kind}` model of {len(model.label_names)} labels, trained with the loss "
+            f"`{record.loss}` by zlpr {__version__} in {record.seconds:.1f} seconds.",
+            "",
+            "## Use",
+            "",
+            "```python",
+            "import zlpr",
+            "",
+            'model = zlpr.load("PATH OF THIS FOLDER")',
+            'model.predict(["a text"])        # label names',
+            'model.predict_proba(["a text"])  # probabilities, calibrated on validation data',
+            "```",
+            "",
+            "## Data",
+            "",
+            *(f"- {key.replace('_', ' ')}: {_show(value)}" for key, value in data.items()),
+            "",
+            "## Figures",
+            "",
+            *_figures(record.metrics),
+            "",
+            "## How it decides",
+            "",
+            f"Decoding rule: `{model.decoder.to_config()}`, fitted on validation data.",
+            "",
+            "## Limits",
+            "",
+            "- It knows the labels of its training data only, and data of that kind only.",
+            "- Probabilities are calibrated on the validation data; elsewhere they may be off.",
+            "- A rare label's figures rest on few samples; look at the per-label table of",
+            "  `zlpr evaluate` before relying on one.",
+            "",
+            "## Labels",
+            "",
+            ", ".join(model.label_names),
+            "",
+        ]
+    )
+
+
+def _figures(metrics: Mapping[str, Mapping[str, float]]) -> list[str]:
+    if not metrics:
+        return ["None were recorded."]
+    parts = list(metrics)
+    lines = [f"| | {' | '.join(parts)} |", f"|---|{'---|' * len(parts)}"]
+    for key, title in FIGURES.items():
+        cells = [f"{metrics[part][key]:.4f}" if key in metrics[part] else "" for part in parts]
+        if any(cells):
+            lines.append(f"| {title} | {' | '.join(cells)} |")
+    return lines
+
+
+def _show(value: object) -> str:
+    return f"{value:.3f}" if isinstance(value, float) else str(value)

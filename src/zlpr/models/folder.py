@@ -1,0 +1,246 @@
+"""The model folder: written whole or not at all, checked when it is read.
+
+config.json        kind, id2label, loss and its parameters, decoding rule, calibrator, version,
+                   and the SHA-256 of every file that the model is loaded from
+model.safetensors  the weights
+…                  vocabulary.json, or a transformer's tokenizer
+metrics.json       the figures on validation and test
+README.md          the model card
+"""
+
+import contextlib
+import hashlib
+import importlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from zlpr import __version__
+from zlpr._errors import UserError
+from zlpr.models.base import FittedModel, TrainingRecord
+from zlpr.models.card import model_card
+
+CONFIG, METRICS, CARD = "config.json", "metrics.json", "README.md"
+# Not needed to load a model, and a user may well edit the card.
+UNCHECKED = frozenset({CONFIG, METRICS, CARD})
+
+
+def save(model: FittedModel, folder: str | os.PathLike[str]) -> None:
+    """Write a model folder; a previous model there stays whole until the new one is complete.
+
+    Files in the folder that are not the previous model's own are kept.
+
+    Raises:
+        UserError: `folder` holds something that is not a model.
+        OSError: it cannot be written, as on a full disk; what was there is untouched.
+    """
+    with replacing_folder(Path(folder)) as beside:
+        parts = model.save_parts(beside)
+        record = model.record
+        _write_json(beside / METRICS, record.metrics)
+        (beside / CARD).write_text(model_card(model), encoding="utf-8")
+        config = {
+            **parts,
+            "zlpr_version": __version__,
+            "zlpr_model": model.kind,
+            "id2label": {str(i): name for i, name in enumerate(model.label_names)},
+            "label2id": {name: i for i, name in enumerate(model.label_names)},
+            "problem_type": "multi_label_classification",
+            "loss": record.loss,
+            "loss_params": dict(record.loss_params),
+            "decoding": model.decoder.to_config(),
+            "calibrator": model.calibrator.to_config(),
+            "training": {
+                "settings": dict(record.settings),
+                "chosen": dict(record.chosen),
+                "data": dict(record.data),
+                "seconds": record.seconds,
+            },
+            "files": {
+                path.name: _digest(path)
+                for path in sorted(beside.iterdir())
+                if path.name not in UNCHECKED
+            },
+        }
+        _write_json(beside / CONFIG, config)
+
+
+def load(folder: str | os.PathLike[str]) -> FittedModel:
+    """Read a model folder, after checking that its files are all there and unaltered.
+
+    Nothing in the folder is executed: weights are safetensors, everything else is JSON.
+
+    Raises:
+        UserError: the folder is not a model, or a file is missing, altered or unreadable.
+    """
+    path = Path(folder)
+    config = read_config(path)
+    _check_files(path, config)
+    try:
+        return _read_model(path, config)
+    except UserError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as fault:
+        raise UserError(f"{path / CONFIG}: not a model this version can read ({fault})") from fault
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The folder's config.json, or a line that says why it is none of ours."""
+    if not folder.is_dir():
+        previous = _previous(folder)
+        hint = f"; an interrupted save left the previous model in {previous}"
+        raise UserError(f"{folder}: no such model folder{hint if previous.is_dir() else ''}")
+    try:
+        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{folder}: not a model folder, it has no {CONFIG}") from None
+    except ValueError as fault:
+        raise UserError(f"{folder / CONFIG}: not valid JSON ({fault})") from None
+    if not isinstance(config, dict) or "zlpr_model" not in config:
+        raise UserError(f"{folder}: not a model that zlpr saved ({CONFIG} lacks 'zlpr_model')")
+    return config
+
+
+def _read_model(folder: Path, config: Mapping[str, Any]) -> FittedModel:
+    decoding = importlib.import_module("zlpr.decoding")
+    names = [config["id2label"][str(i)] for i in range(len(config["id2label"]))]
+    training = config["training"]
+    shared = {
+        "label_names": names,
+        "decoder": decoding.from_config(config["decoding"]),
+        "calibrator": decoding.Calibrator.from_config(config["calibrator"]),
+        "record": TrainingRecord(
+            loss=config["loss"],
+            loss_params=config["loss_params"],
+            settings=training["settings"],
+            chosen=training["chosen"],
+            data=training["data"],
+            metrics=_read_metrics(folder),
+            seconds=training["seconds"],
+        ),
+    }
+    return _model_class(config["zlpr_model"]).load_parts(folder, config, shared)
+
+
+def _model_class(kind: str) -> type[FittedModel]:
+    from zlpr.models.linear import LinearModel
+
+    if kind == LinearModel.kind:
+        return LinearModel
+    if kind == "zlpr_transformer":
+        module = importlib.import_module("zlpr.models.transformer")
+        transformer: type[FittedModel] = module.TransformerModel
+        return transformer
+    raise UserError(f"model kind {kind!r}: this version reads zlpr_linear and zlpr_transformer")
+
+
+def _read_metrics(folder: Path) -> dict[str, dict[str, float]]:
+    """The figures, or none: a model is usable without them."""
+    with contextlib.suppress(OSError, ValueError):
+        metrics = json.loads((folder / METRICS).read_text(encoding="utf-8"))
+        if isinstance(metrics, dict):
+            return metrics
+    return {}
+
+
+def _check_files(folder: Path, config: Mapping[str, Any]) -> None:
+    files = config.get("files")
+    if not isinstance(files, dict) or not files:
+        raise UserError(f"{folder / CONFIG}: lacks 'files', the list of the model's files")
+    for name, expected in files.items():
+        if Path(name).name != name:
+            raise UserError(f"{folder / CONFIG}: file name {name!r} leaves the folder")
+        path = folder / name
+        if not path.is_file():
+            raise UserError(f"{path}: missing; the model folder is not complete")
+        if _digest(path) != expected:
+            raise UserError(
+                f"{path}: altered since the model was saved (another SHA-256 than in {CONFIG})"
+            )
+
+
+@contextlib.contextmanager
+def replacing_folder(target: Path) -> Iterator[Path]:
+    """Give a temporary folder beside `target`; put it in `target`'s place if the block succeeds."""
+    _refuse_foreign(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part"))
+    try:
+        yield beside
+        beside.chmod(0o777 & ~_umask())
+        for path in beside.iterdir():
+            path.chmod(0o666 & ~_umask())
+            _flush(path)
+        _swap(beside, target)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def _swap(beside: Path, target: Path) -> None:
+    """Rename the new folder into place; at every moment one whole model is on the disk."""
+    previous = _previous(target)
+    if target.exists():
+        target.replace(previous)
+    try:
+        beside.replace(target)
+    except OSError:
+        if previous.exists():
+            previous.replace(target)
+        raise
+    _flush(target.parent)
+    if previous.exists():
+        _keep_foreign_files(previous, target)
+        shutil.rmtree(previous)
+
+
+def _keep_foreign_files(previous: Path, target: Path) -> None:
+    """Move what the user had put into the previous model folder to the new one."""
+    own = {CONFIG, METRICS, CARD, *json.loads((previous / CONFIG).read_text("utf-8"))["files"]}
+    for path in previous.iterdir():
+        if path.name not in own and not (target / path.name).exists():
+            path.replace(target / path.name)
+
+
+def _refuse_foreign(target: Path) -> None:
+    """A folder that is neither empty nor a model is somebody's; leave it alone."""
+    if _previous(target).exists() and not target.exists():
+        _previous(target).replace(target)  # a save was interrupted between its two renames
+    if target.is_dir() and any(target.iterdir()):
+        try:
+            read_config(target)
+        except UserError as fault:
+            raise UserError(f"{fault}; choose another folder to write the model to") from None
+    elif target.exists() and not target.is_dir():
+        raise UserError(f"{target}: a file; choose a folder to write the model to")
+
+
+def _previous(target: Path) -> Path:
+    return target.with_name(f".{target.name}.previous")
+
+
+def _umask() -> int:
+    umask = os.umask(0)
+    os.umask(umask)
+    return umask
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _write_json(path: Path, value: Any) -> None:
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    path.write_text(text + "\n", encoding="utf-8")
