@@ -1,0 +1,55 @@
+"""Multi-label metrics: true labels and predictions in, numbers out.
+
+The six of the paper and what stands around them, exact, in scikit-learn's argument order, with
+empty cases counted as the paper's tables do or as scikit-learn does. Nothing here guesses whether
+scores are probabilities: metrics of sets take sets, and `zlpr.decoding` makes them.
+"""
+
+from zlpr.metrics._inputs import Empty, Labels, Scores
+from zlpr.metrics.at_k import ndcg_at_k, precision_at_k, recall_at_k
+from zlpr.metrics.classification import (
+    LabelReport,
+    cardinality,
+    empty_share,
+    example_f1,
+    hamming_loss,
+    jaccard,
+    label_report,
+    macro_f1,
+    micro_f1,
+    subset_accuracy,
+    weighted_f1,
+)
+from zlpr.metrics.ranking import average_precision, coverage_error, one_error, ranking_loss
+from zlpr.metrics.registry import METRICS, PAPER_METRICS, MetricInfo, info
+from zlpr.metrics.streaming import MetricSet, evaluate
+
+__all__ = [
+    "METRICS",
+    "PAPER_METRICS",
+    "Empty",
+    "LabelReport",
+    "Labels",
+    "MetricInfo",
+    "MetricSet",
+    "Scores",
+    "average_precision",
+    "cardinality",
+    "coverage_error",
+    "empty_share",
+    "evaluate",
+    "example_f1",
+    "hamming_loss",
+    "info",
+    "jaccard",
+    "label_report",
+    "macro_f1",
+    "micro_f1",
+    "ndcg_at_k",
+    "one_error",
+    "precision_at_k",
+    "ranking_loss",
+    "recall_at_k",
+    "subset_accuracy",
+    "weighted_f1",
+]

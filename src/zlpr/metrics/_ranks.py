@@ -1,0 +1,101 @@
+"""Where each true label stands among all labels of its sample.
+
+Average precision, ranking loss, coverage, one-error and everything "at k" are functions of these
+positions alone, and a sample has few true labels: counting beats sorting until a sample has
+about log2(L) of them.
+"""
+
+from dataclasses import dataclass
+from math import log2
+from typing import Any
+
+import numpy as np
+import torch
+
+from zlpr.metrics._inputs import FloatArray, IntArray, LabelSets
+
+
+@dataclass(frozen=True)
+class PositiveRanks:
+    """Positions of the true labels of a block, one entry per true label, ordered by sample.
+
+    With `s` the score of a true label of a sample:
+
+    Attributes:
+        rows: the sample, shape (nnz,).
+        counts: how many true labels each sample has, shape (samples,).
+        num_labels: L.
+        at_or_above: labels of the sample with a score >= s (the worst rank among ties).
+        above: labels of the sample with a score > s, or None where not asked for.
+        true_at_or_above: true labels of the sample with a score >= s.
+    """
+
+    rows: IntArray
+    counts: IntArray
+    num_labels: int
+    at_or_above: IntArray
+    above: IntArray | None
+    true_at_or_above: IntArray
+
+    def sum_by_sample(self, values: FloatArray | IntArray) -> FloatArray:
+        """Add up one value per true label to one per sample."""
+        sums: Any = np.bincount(self.rows, weights=values, minlength=len(self.counts))
+        return np.asarray(sums, dtype=np.float64)
+
+
+def positive_ranks(scores: FloatArray, true: LabelSets, *, above: bool = False) -> PositiveRanks:
+    """Find the positions of the true labels of a block of samples."""
+    width = int(true.counts.max(initial=0))
+    filled = np.arange(width) < true.counts[:, None]
+    # Each row holds its true labels' scores in ascending order; the padding stands last and
+    # is never below a score, so it is never counted.
+    values = np.full((len(scores), width), np.inf, dtype=scores.dtype)
+    values[filled] = scores[true.rows, true.columns]
+    values.sort(axis=1)
+    rank = _count if width <= log2(scores.shape[1] + 1) else _sort
+    at_or_above, strictly_above = rank(scores, values, above)
+    return PositiveRanks(
+        true.rows,
+        true.counts,
+        true.num_labels,
+        at_or_above[filled],
+        None if strictly_above is None else strictly_above[filled],
+        (true.counts[:, None] - _first_equal(values))[filled],
+    )
+
+
+def _count(scores: FloatArray, values: FloatArray, above: bool) -> tuple[IntArray, IntArray | None]:
+    """Compare every score with each true label's score: `width` passes over the scores."""
+    width = values.shape[1]
+    at_or_above = np.empty(values.shape, dtype=np.int64)
+    strictly_above = np.empty(values.shape, dtype=np.int64) if above else None
+    for position in range(width):
+        value = values[:, position, None]
+        at_or_above[:, position] = _true_per_row(scores >= value)
+        if strictly_above is not None:
+            strictly_above[:, position] = _true_per_row(scores > value)
+    return at_or_above, strictly_above
+
+
+def _true_per_row(flags: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> IntArray:
+    """Count the True entries of each row; summing as bytes is faster than `count_nonzero`."""
+    counts: IntArray = np.add.reduce(flags.view(np.int8), axis=1, dtype=np.int32)
+    return counts
+
+
+def _sort(scores: FloatArray, values: FloatArray, above: bool) -> tuple[IntArray, IntArray | None]:
+    """Sort each row once, then look every true label up in it."""
+    ascending = torch.from_numpy(np.sort(scores, axis=1))
+    wanted, labels = torch.from_numpy(values), scores.shape[1]
+    at_or_above = labels - torch.searchsorted(ascending, wanted).numpy()
+    if not above:
+        return at_or_above, None
+    return at_or_above, labels - torch.searchsorted(ascending, wanted, right=True).numpy()
+
+
+def _first_equal(ascending: FloatArray) -> IntArray:
+    """For each entry of ascending rows, the position of the first entry equal to it."""
+    position = np.broadcast_to(np.arange(ascending.shape[1]), ascending.shape).copy()
+    position[:, 1:][ascending[:, 1:] == ascending[:, :-1]] = 0
+    first: IntArray = np.maximum.accumulate(position, axis=1)
+    return first

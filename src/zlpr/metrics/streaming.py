@@ -1,0 +1,258 @@
+"""All metrics over a stream of batches, in memory that does not grow with the samples."""
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from zlpr.metrics._inputs import Empty, Labels, Scores, blocks, check_empty
+from zlpr.metrics._ranks import positive_ranks
+from zlpr.metrics._totals import Totals
+from zlpr.metrics.at_k import AtKTotals, check_ks
+from zlpr.metrics.classification import DecisionTotals, LabelReport
+from zlpr.metrics.ranking import RankingTotals
+
+__all__ = ["MetricSet", "evaluate"]
+
+AnyTotals = TypeVar("AnyTotals", bound=Totals)
+
+
+class MetricSet:
+    """Accumulates every metric over batches; holds a few sums and three counts per label.
+
+    The result does not depend on how the samples were cut into batches or spread over
+    processes. Without `y_score` (or without `y_pred`) in the updates, the metrics that need it
+    are left out of the result.
+
+    Args:
+        num_labels: L, the width of every batch.
+        empty: what empty cases count, see `zlpr.metrics.classification` and `ranking`.
+        ks: which k to compute precision, recall and nDCG at.
+
+    Example:
+        >>> metrics = MetricSet(num_labels=2)
+        >>> metrics.update([[1, 0]], [[0.3, -2.0]], [[1, 0]])
+        >>> metrics.update([[1, 1]], [[0.1, -1.0]], [[1, 0]])
+        >>> metrics.compute()["subset_accuracy"]
+        0.5
+    """
+
+    def __init__(
+        self, num_labels: int, *, empty: Empty = "paper", ks: Sequence[int] = (1, 3, 5)
+    ) -> None:
+        check_empty(empty)
+        check_ks(ks)
+        if num_labels < 1:
+            raise ValueError(f"num_labels must be at least 1, got {num_labels}")
+        self.num_labels, self.empty, self.ks = num_labels, empty, tuple(ks)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all samples."""
+        self._decisions = DecisionTotals.zero(self.num_labels)
+        self._ranking = RankingTotals()
+        self._at_k = AtKTotals.zero(self.ks)
+        self._true = np.zeros(2, dtype=np.int64)  # samples, labels
+
+    @property
+    def samples(self) -> int:
+        """How many samples have been seen."""
+        return int(self._true[0])
+
+    def update(
+        self, y_true: Labels, y_score: Scores | None = None, y_pred: Labels | None = None
+    ) -> None:
+        """Add a batch.
+
+        Args:
+            y_true: true labels, shape (batch, labels), dense or CSR.
+            y_score: scores of the same shape, dense, or None to leave the ranking metrics out.
+            y_pred: predicted labels of the same shape, dense or CSR, or None to leave the metrics
+                of label sets out.
+
+        Raises:
+            ValueError: if shapes differ, scores are NaN or labels are not zeros and ones; the
+                totals are then as before the call.
+        """
+        if y_score is None and y_pred is None:
+            raise ValueError("update needs y_score, y_pred or both")
+        batch = MetricSet(self.num_labels, empty=self.empty, ks=self.ks)
+        for block in blocks(y_true, y_score, y_pred, num_labels=self.num_labels):
+            batch._true += (len(block.true.counts), len(block.true.columns))
+            if block.predicted is not None:
+                batch._decisions += DecisionTotals.of_block(block)
+            if block.scores is not None:
+                ranks = positive_ranks(block.scores, block.true, above=bool(self.ks))
+                batch._ranking += RankingTotals.of_block(ranks)
+                batch._at_k += AtKTotals.of_block(ranks, self.ks)
+        self.merge(batch)
+
+    def merge(self, other: "MetricSet") -> None:
+        """Add the samples that another set has seen.
+
+        Raises:
+            ValueError: if the two count labels or empty cases differently.
+
+        Example:
+            >>> left, right = MetricSet(1), MetricSet(1)
+            >>> left.update([[1]], y_pred=[[1]])
+            >>> right.update([[1]], y_pred=[[0]])
+            >>> left.merge(right)
+            >>> left.compute()["micro_f1"]
+            0.6666666666666666
+        """
+        for name in ("num_labels", "empty", "ks"):
+            here, there = getattr(self, name), getattr(other, name)
+            if here != there:
+                raise ValueError(f"cannot merge: {name} is {here} here, {there} there")
+        self._decisions = self._decisions + other._decisions
+        self._ranking = self._ranking + other._ranking
+        self._at_k = self._at_k + other._at_k
+        self._true = self._true + other._true
+
+    def all_reduce(
+        self,
+        group: dist.ProcessGroup | None = None,
+        device: torch.device | str | None = None,
+    ) -> "MetricSet":
+        """The samples of all processes of a `torch.distributed` group, the same on each of them.
+
+        This set is left as it is, so that it can be updated and reduced again.
+
+        Args:
+            group: process group, the default one if None.
+            device: where the group's backend wants its tensors (NCCL: this process's GPU).
+
+        Returns:
+            A new `MetricSet`.
+        """
+        reduced = MetricSet(self.num_labels, empty=self.empty, ks=self.ks)
+        reduced._decisions = _all_reduce(self._decisions, group, device)
+        reduced._ranking = _all_reduce(self._ranking, group, device)
+        reduced._at_k = _all_reduce(self._at_k, group, device)
+        true = torch.tensor(self._true, device=device)
+        dist.all_reduce(true, group=group)
+        reduced._true = true.cpu().numpy()
+        return reduced
+
+    def compute(self) -> dict[str, float]:
+        """Every metric of the samples seen, in the order of `METRICS`.
+
+        Raises:
+            ValueError: if there were no samples, or only some came with scores or predictions.
+        """
+        if self.samples == 0:
+            raise ValueError("no samples yet: call update first")
+        figures = {**self._compute_decisions(), **self._compute_ranking()}
+        figures["cardinality_true"] = float(self._true[1] / self._true[0])
+        first = [name for name in _FIRST if name in figures]
+        last = [name for name in _LAST if name in figures]
+        middle = [name for name in figures if name not in first and name not in last]
+        return {name: figures[name] for name in (*first, *middle, *last)}
+
+    def label_report(self) -> LabelReport:
+        """Precision, recall, F1 and support of each label."""
+        self._check_complete("y_pred", self._decisions.samples)
+        return self._decisions.label_report(self.empty)
+
+    def _compute_decisions(self) -> dict[str, float]:
+        totals, empty = self._decisions, self.empty
+        if totals.samples == 0:
+            return {}
+        self._check_complete("y_pred", totals.samples)
+        return {
+            "subset_accuracy": totals.subset_accuracy(),
+            "example_f1": totals.example_f1(empty),
+            "micro_f1": totals.micro_f1(empty),
+            "macro_f1": totals.macro_f1(empty),
+            "hamming_loss": totals.hamming_loss(),
+            "jaccard": totals.jaccard_index(empty),
+            "weighted_f1": totals.weighted_f1(empty),
+            "cardinality_predicted": float(totals.predicted.sum() / totals.samples),
+            "empty_predictions": totals.empty_predictions / totals.samples,
+        }
+
+    def _compute_ranking(self) -> dict[str, float]:
+        totals, empty = self._ranking, self.empty
+        if totals.samples == 0:
+            return {}
+        self._check_complete("y_score", totals.samples)
+        figures = {
+            "average_precision": totals.mean_average_precision(empty),
+            "ranking_loss": totals.mean_ranking_loss(),
+            "one_error": totals.mean_one_error(empty),
+            "coverage_error": totals.coverage_error(),
+        }
+        for name in ("precision", "recall", "ndcg"):
+            means = getattr(self._at_k, name) / totals.samples
+            figures |= {
+                f"{name}_at_{k}": float(mean) for k, mean in zip(self.ks, means, strict=True)
+            }
+        return figures
+
+    def _check_complete(self, argument: str, samples: int) -> None:
+        if samples != self.samples:
+            raise ValueError(
+                f"{argument} was given for {samples} of {self.samples} samples; "
+                "give it in every update or in none"
+            )
+
+
+_FIRST = (
+    "subset_accuracy",
+    "example_f1",
+    "micro_f1",
+    "macro_f1",
+    "average_precision",
+    "ranking_loss",
+    "hamming_loss",
+    "jaccard",
+    "weighted_f1",
+)
+_LAST = ("cardinality_true", "cardinality_predicted", "empty_predictions")
+
+
+def _all_reduce(
+    totals: AnyTotals, group: dist.ProcessGroup | None, device: torch.device | str | None
+) -> AnyTotals:
+    """Sum totals over processes."""
+    reduced: dict[str, Any] = {}
+    for name, array in totals.arrays().items():
+        tensor = torch.tensor(array, device=device)
+        dist.all_reduce(tensor, group=group)
+        reduced[name] = tensor.item() if array.ndim == 0 else tensor.cpu().numpy()
+    return type(totals)(**reduced)
+
+
+def evaluate(
+    y_true: Labels,
+    y_score: Scores | None = None,
+    y_pred: Labels | None = None,
+    *,
+    empty: Empty = "paper",
+    ks: Sequence[int] = (1, 3, 5),
+) -> dict[str, float]:
+    """Every metric of one set of samples: `MetricSet` in one call.
+
+    Args:
+        y_true: true labels, shape (samples, labels), dense or CSR.
+        y_score: scores of the same shape, dense, or None to leave the ranking metrics out.
+        y_pred: predicted labels of the same shape, or None to leave the metrics of sets out.
+        empty: what empty cases count.
+        ks: which k to compute precision, recall and nDCG at.
+
+    Returns:
+        Name of each metric and its value.
+
+    Example:
+        >>> evaluate([[1, 0], [1, 1]], y_pred=[[1, 0], [1, 0]])["hamming_loss"]
+        0.25
+    """
+    shape = getattr(y_true, "shape", None) or np.shape(y_true)
+    if len(shape) != 2:
+        raise ValueError(f"y_true must have shape (samples, labels), got {tuple(shape)}")
+    metrics = MetricSet(shape[1], empty=empty, ks=ks)
+    metrics.update(y_true, y_score, y_pred)
+    return metrics.compute()
