@@ -1,5 +1,26 @@
 """Files in, label sets out: formats, sources, splits and the demo corpus."""
 
-from zlpr.data.dataset import SPLIT_NAMES, Dataset, SplitName
+from zlpr.data import demo
+from zlpr.data.dataset import SPLIT_NAMES, Dataset, SplitName, split_name
+from zlpr.data.formats import FORMATS
+from zlpr.data.reading import iterate, join_parts, list_label_names, load, read
+from zlpr.data.splits import SplitReport, load_split, make_split, report_split, save_split
 
-__all__ = ["SPLIT_NAMES", "Dataset", "SplitName"]
+__all__ = [
+    "FORMATS",
+    "SPLIT_NAMES",
+    "Dataset",
+    "SplitName",
+    "SplitReport",
+    "demo",
+    "iterate",
+    "join_parts",
+    "list_label_names",
+    "load",
+    "load_split",
+    "make_split",
+    "read",
+    "report_split",
+    "save_split",
+    "split_name",
+]

@@ -9,8 +9,26 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from zlpr._errors import UserError
+
 SplitName = Literal["train", "validation", "test"]
 SPLIT_NAMES: tuple[SplitName, ...] = get_args(SplitName)
+
+_SPLIT_SYNONYMS: dict[str, SplitName] = {
+    **dict.fromkeys(("train", "training", "trn"), "train"),
+    **dict.fromkeys(("validation", "valid", "val", "dev", "development"), "validation"),
+    **dict.fromkeys(("test", "testing", "tst", "eval"), "test"),
+}
+
+
+def split_name(word: str) -> SplitName | None:
+    """The part that a file or a cell means: "dev" is "validation"; None for any other word.
+
+    Example:
+        >>> split_name("Dev"), split_name("review")
+        ('validation', None)
+    """
+    return _SPLIT_SYNONYMS.get(word.strip().lower())
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,8 +41,10 @@ class Dataset:
         texts: a text per sample, or None where `features` are given.
         features: matrix of shape (samples, features), dense or CSR, or None.
         ids: an identifier per sample, or None.
+        groups: a group per sample that a split must keep together, or None.
         split: per sample one of "train", "validation", "test", or None where the data has no split.
         name: what to call the data in tables and records.
+        notes: what reading the data had to say, such as how many bad rows were dropped.
 
     Example:
         >>> data = Dataset.from_label_sets([{"red"}, {"blue", "red"}], texts=["a", "b"])
@@ -39,6 +59,8 @@ class Dataset:
     ids: Sequence[str] | None = None
     split: NDArray[np.str_] | None = None
     name: str = ""
+    groups: Sequence[str] | None = None
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         samples, labels = self.labels.shape
@@ -48,7 +70,7 @@ class Dataset:
             )
         if (self.texts is None) == (self.features is None):
             raise ValueError("a Dataset holds either texts or features")
-        for field in ("texts", "ids", "split"):
+        for field in ("texts", "ids", "groups", "split"):
             value = getattr(self, field)
             if value is not None and len(value) != samples:
                 raise ValueError(f"{field} has {len(value)} entries for {samples} samples")
@@ -78,13 +100,14 @@ class Dataset:
             texts=None if self.texts is None else [self.texts[i] for i in index.tolist()],
             features=None if self.features is None else self.features[index],
             ids=None if self.ids is None else [self.ids[i] for i in index.tolist()],
+            groups=None if self.groups is None else [self.groups[i] for i in index.tolist()],
             split=None if self.split is None else self.split[index],
         )
 
     def part(self, name: SplitName) -> "Dataset":
         """The samples of one split."""
         if self.split is None:
-            raise ValueError("this data has no split; make one with zlpr.data.split")
+            raise ValueError("this data has no split; make one with zlpr.data.make_split")
         return self.select(self.split == name)
 
     def label_sets(self) -> list[tuple[str, ...]]:
@@ -95,6 +118,36 @@ class Dataset:
             tuple(names[c] for c in columns[start:end])
             for start, end in itertools.pairwise(pointer)
         ]
+
+    def with_label_names(
+        self, names: Sequence[str], *, unknown: Literal["error", "drop"] = "error"
+    ) -> "Dataset":
+        """The same samples with these labels in this order, as a fitted model needs them.
+
+        Labels that the data does not know get empty columns. A label of the data that is not among
+        `names` is an error if a sample has it, unless `unknown` is "drop": then it is left out of
+        the label sets and a note says how often.
+        """
+        if tuple(names) == self.label_names:
+            return self
+        column = {name: number for number, name in enumerate(names)}
+        order = np.array([column.get(name, -1) for name in self.label_names], dtype=np.int64)
+        matrix = self.labels.tocoo()
+        columns = order[matrix.col]
+        strange = np.unique(matrix.col[columns < 0])
+        notes = self.notes
+        if len(strange):
+            few = ", ".join(repr(self.label_names[i]) for i in strange[:5].tolist())
+            what = f"{int((columns < 0).sum()):,} labels of {len(strange):,} unknown kinds: {few}"
+            if unknown == "error":
+                raise UserError(f"{self.name or 'the data'} has {what}; drop them to go on")
+            notes = (*notes, f"{self.name or 'the data'}: left out {what}")
+        kept = columns >= 0
+        labels = sparse.csr_array(
+            (np.ones(int(kept.sum()), dtype=bool), (matrix.row[kept], columns[kept])),
+            shape=(len(self), len(names)),
+        )
+        return replace(self, labels=labels, label_names=tuple(names), notes=notes)
 
     @classmethod
     def from_label_sets(

@@ -1,0 +1,157 @@
+"""From bytes on disk to numbered lines of text: compression, encoding, limits."""
+
+import bz2
+import codecs
+import gzip
+import lzma
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from zlpr._errors import UserError
+
+MAX_LINE = 32 * 1024 * 1024
+"""The longest line that is read, in characters: a limit for files from strangers."""
+
+_CHUNK = 1 << 18
+_COMPRESSIONS: dict[bytes, Callable[..., Any]] = {
+    b"\x1f\x8b": gzip.open,
+    b"BZh": bz2.open,
+    b"\xfd7zXZ\x00": lzma.open,
+}
+COMPRESSED_SUFFIXES: dict[str, Callable[..., Any]] = {
+    ".gz": gzip.open,
+    ".bz2": bz2.open,
+    ".xz": lzma.open,
+}
+
+_OTHER_MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Consecutive lines of a file, without their line ends; `first` is the first one's number."""
+
+    first: int
+    texts: list[str]
+
+
+def check_file(path: Path) -> None:
+    """Refuse what is not a readable file with something in it."""
+    if not path.exists():
+        raise UserError(f"{path}: no such file")
+    if not path.is_file():
+        raise UserError(f"{path}: not a file")
+    if path.stat().st_size == 0:
+        raise UserError(f"{path}: the file is empty")
+
+
+@contextmanager
+def open_bytes(path: Path) -> Iterator[BinaryIO]:
+    """Open a file for reading; gzip, bzip2 and xz are recognised by their first bytes."""
+    check_file(path)
+    with path.open("rb") as plain:
+        start = plain.read(6)
+    openers = [opener for magic, opener in _COMPRESSIONS.items() if start.startswith(magic)]
+    try:
+        with openers[0](path, "rb") if openers else path.open("rb") as stream:
+            yield stream
+    except (EOFError, lzma.LZMAError, zlib.error) as broken:
+        raise UserError(f"{path}: the compressed file is damaged ({broken})") from broken
+    except OSError as broken:
+        if not openers or broken.errno is not None:
+            raise
+        raise UserError(f"{path}: the compressed file is damaged ({broken})") from broken
+
+
+def plain_suffix(path: Path) -> str:
+    """The suffix that tells the format, in lower case: ``.csv`` for ``Reviews.CSV.xz``."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] in COMPRESSED_SUFFIXES:
+        suffixes.pop()
+    return suffixes[-1] if suffixes else ""
+
+
+def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[Lines]:
+    r"""The lines of a text file, a block at a time; memory stays at a block and the longest line.
+
+    Lines end at ``\\n`` or ``\\r\\n`` and nowhere else: the other line ends of Unicode are text.
+    """
+    with open_bytes(path) as stream:
+        yield from _split_lines(_decoded(path, stream, encoding), path)
+
+
+def _split_lines(pieces: Iterator[str], path: Path) -> Iterator[Lines]:
+    first, rest = 1, ""
+    for piece in pieces:
+        text = rest + piece
+        lines = text.split("\n")
+        rest = lines.pop()
+        if len(rest) > MAX_LINE:
+            raise UserError(
+                f"{path}, line {first + len(lines)}: longer than {MAX_LINE:,} characters"
+            )
+        if lines:
+            returns = "\r" in text
+            yield Lines(first, [line.removesuffix("\r") for line in lines] if returns else lines)
+            first += len(lines)
+    if rest:
+        yield Lines(first, [rest.removesuffix("\r")])
+
+
+def _decoded(path: Path, stream: BinaryIO, encoding: str) -> Iterator[str]:
+    try:
+        decoder = codecs.getincrementaldecoder(encoding)()
+    except LookupError:
+        raise UserError(f"{path}: no encoding is called {encoding!r}") from None
+    line, column, start = 1, 1, True
+    while True:
+        chunk = stream.read(_CHUNK)
+        if start:
+            _refuse_other_marks(path, chunk, encoding)
+        try:
+            piece = decoder.decode(chunk, final=not chunk)
+        except UnicodeDecodeError as wrong:
+            raise _encoding_error(path, wrong, line, column, encoding) from None
+        if start and piece.startswith("\ufeff"):
+            piece = piece[1:]
+        start = False
+        if piece:
+            yield piece
+            newlines = piece.count("\n")
+            line += newlines
+            column = len(piece) - piece.rfind("\n") if newlines else column + len(piece)
+        if not chunk:
+            return
+
+
+def _refuse_other_marks(path: Path, chunk: bytes, encoding: str) -> None:
+    if codecs.lookup(encoding).name != "utf-8":
+        return
+    for mark, name in _OTHER_MARKS:
+        if chunk.startswith(mark):
+            raise UserError(
+                f"{path}: this is {name.upper()}, not UTF-8; name it: encoding={name!r}"
+            )
+
+
+def _encoding_error(
+    path: Path, wrong: UnicodeDecodeError, line: int, column: int, encoding: str
+) -> UserError:
+    before = wrong.object[: wrong.start].decode(encoding, errors="replace")
+    newlines = before.count("\n")
+    column = len(before) - before.rfind("\n") if newlines else column + len(before)
+    byte = wrong.object[wrong.start]
+    return UserError(
+        f"{path}, line {line + newlines}, column {column}: "
+        f"byte 0x{byte:02x} is not {encoding.upper()}; "
+        "if the file is in another encoding, name it, for example encoding='gb18030' or 'latin-1'"
+    )

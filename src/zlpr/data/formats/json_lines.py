@@ -1,0 +1,100 @@
+"""JSON Lines: one object per line, such as ``{"text": "…", "labels": ["a", "b"]}``."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from zlpr.data.columns import MISSING, Roles, find_roles
+from zlpr.data.dataset import Dataset
+from zlpr.data.files import Lines, read_lines
+from zlpr.data.problems import Problems, quote
+from zlpr.data.rows import Block, ReadOptions
+
+# json.loads without its checks of the argument's type and of the white space around it, which
+# take as long as the parsing of a short line.
+_decode = json.JSONDecoder().raw_decode
+
+
+def read_blocks(path: Path, options: ReadOptions, problems: Problems) -> Iterator[Block]:
+    """The rows of a file, a block of lines at a time."""
+    roles: Roles | None = None
+    for block in read_lines(path, options.encoding):
+        rows, lines = _parse(block, problems)
+        if rows:
+            if roles is None:
+                roles = find_roles(str(path), columns_of(rows), options)
+            yield roles.block(_Rows(rows), lines, problems)
+
+
+class _Rows(dict[str, list[Any]]):
+    """The columns of some JSON objects, made when asked for."""
+
+    def __init__(self, rows: Sequence[dict[str, Any]]) -> None:
+        self._rows = rows
+
+    def __missing__(self, name: str) -> list[Any]:
+        try:
+            column = [row[name] for row in self._rows]
+        except KeyError:
+            column = [row.get(name, MISSING) for row in self._rows]
+        self[name] = column
+        return column
+
+
+def columns_of(rows: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
+    """All columns that some JSON objects have between them, in order of appearance."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name, MISSING) for row in rows] for name in names}
+
+
+def _parse(block: Lines, problems: Problems) -> tuple[list[dict[str, Any]], Sequence[int]]:
+    rows: list[dict[str, Any]] = []
+    lines: list[int] = []
+    for number, line in enumerate(block.texts, block.first):
+        try:
+            row, end = _decode(line)
+            if end != len(line):
+                row = json.loads(line)  # white space at the end, or an error with its column
+        except (ValueError, RecursionError):
+            if not line.strip():
+                continue
+            row = _reparse(line, number, problems)
+        if type(row) is dict:
+            rows.append(row)
+            lines.append(number)
+        elif row is not MISSING:
+            problems.add(number, f"expected a JSON object, got {quote(row)}", column=1)
+    return rows, lines
+
+
+def _reparse(line: str, number: int, problems: Problems) -> Any:
+    """What `json.loads` makes of a line that was refused."""
+    try:
+        return json.loads(line)
+    except json.JSONDecodeError as wrong:
+        problems.add(number, f"not JSON: {wrong.msg}", column=wrong.colno)
+    except RecursionError:
+        problems.add(number, "not read: nested too deeply")
+    return MISSING
+
+
+def write(dataset: Dataset, stream: TextIO) -> None:
+    """Write a row per sample; a file that is read back gives the same data."""
+    for row in json_rows(dataset):
+        stream.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def json_rows(dataset: Dataset) -> Iterator[dict[str, Any]]:
+    """The samples as JSON objects: id, text, labels, group, split, as far as the data has them."""
+    if dataset.texts is None:
+        raise ValueError("JSON rows hold texts; this data has features")
+    columns: dict[str, Sequence[Any]] = {"text": dataset.texts, "labels": dataset.label_sets()}
+    if dataset.ids is not None:
+        columns = {"id": dataset.ids, **columns}
+    if dataset.groups is not None:
+        columns["group"] = dataset.groups
+    if dataset.split is not None:
+        columns["split"] = dataset.split.tolist()
+    for values in zip(*columns.values(), strict=True):
+        yield dict(zip(columns, values, strict=True))

@@ -1,0 +1,77 @@
+"""Bad rows: where they are, what was expected, and what becomes of them."""
+
+from dataclasses import dataclass, field
+
+from zlpr._errors import UserError
+
+SHOWN = 5
+"""How many of many bad rows a message lists."""
+
+_LONGEST_QUOTE = 60
+
+
+@dataclass
+class Problems:
+    """Collects the bad rows of one file.
+
+    Without `skip` they end in a `UserError` that lists the first few and says how many there are;
+    with `skip` the rows are dropped and `finish` returns the sentence that says so.
+
+    Attributes:
+        name: the file's name as the user gave it.
+        skip: whether bad rows are dropped.
+        immediate: raise at the first bad row instead of looking for more.
+
+    Example:
+        >>> problems = Problems("reviews.csv", skip=True)
+        >>> problems.add(17, "3 columns, expected 2 (text, labels)")
+        >>> problems.finish(rows=99)
+        'reviews.csv: dropped 1 of 100 rows: line 17: 3 columns, expected 2 (text, labels)'
+    """
+
+    name: str
+    skip: bool = False
+    immediate: bool = False
+    count: int = 0
+    shown: list[str] = field(default_factory=list)
+
+    def add(self, line: int, message: str, *, column: int | str | None = None) -> None:
+        """Report one bad row by its line and, where known, its column (a number or a name)."""
+        place = f"line {line}"
+        if column is not None:
+            place += f", column {column!r}" if isinstance(column, str) else f", column {column}"
+        self.count += 1
+        if len(self.shown) < SHOWN:
+            self.shown.append(f"{place}: {message}")
+        if self.immediate and not self.skip:
+            raise self.error()
+
+    def error(self) -> UserError:
+        """The error for what has been collected."""
+        if self.count == 1:
+            return UserError(f"{self.name}, {self.shown[0]}")
+        return UserError(f"{self.name}: {self.count:,} bad rows: {self._listing()}")
+
+    def finish(self, rows: int) -> str | None:
+        """Raise, or say how many rows were dropped beside the `rows` that were kept."""
+        if not self.count:
+            return None
+        if not self.skip:
+            raise self.error()
+        total = rows + self.count
+        return f"{self.name}: dropped {self.count:,} of {total:,} rows: {self._listing()}"
+
+    def _listing(self) -> str:
+        hidden = self.count - len(self.shown)
+        return "; ".join(self.shown) + (f"; and {hidden:,} more" if hidden else "")
+
+
+def quote(value: object) -> str:
+    r"""A value as it can stand in a message: on one line and not too long.
+
+    Example:
+        >>> quote("a\\nb")
+        "'a\\\\nb'"
+    """
+    text = repr(value)
+    return text if len(text) <= _LONGEST_QUOTE else f"{text[: _LONGEST_QUOTE - 1]}…"

@@ -1,0 +1,410 @@
+"""Read a file or a folder into a `Dataset`."""
+
+import itertools
+import logging
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from scipy import sparse
+
+from zlpr._errors import UserError
+from zlpr.data import demo
+from zlpr.data.dataset import SPLIT_NAMES, Dataset, SplitName, split_name
+from zlpr.data.files import read_lines
+from zlpr.data.formats import FORMATS, find_format
+from zlpr.data.problems import Problems, quote
+from zlpr.data.rows import Block, Column, ReadOptions, UnknownLabels
+
+_log = logging.getLogger("zlpr.data")
+
+LabelNames = Sequence[str] | str | Path
+"""Label names in order, or the file that lists them, one per line."""
+
+
+def read(
+    path: str | Path,
+    *,
+    format: str | None = None,  # noqa: A002 - the word that users look for
+    text: Column | Sequence[Column] | None = None,
+    labels: Column | Sequence[Column] | None = None,
+    id: Column | Literal[False] | None = None,  # noqa: A002
+    group: Column | None = None,
+    split: Column | Literal[False] | None = None,
+    label_delimiter: str | None = None,
+    label_names: LabelNames | None = None,
+    unknown_labels: UnknownLabels = "error",
+    header: bool | None = None,
+    quoted: bool | None = None,
+    encoding: str = "utf-8",
+    labelled: bool = True,
+    skip_bad_rows: bool = False,
+) -> Dataset:
+    """Read one file, in any of the formats of `zlpr.data.FORMATS`.
+
+    What is not said is found out from the file's name, its column names and its first rows; what
+    cannot be found out is an error that says which argument to give.
+
+    - An empty label set (an empty list or an empty cell) is a sample without labels.
+    - A label that is repeated in a row counts once; a row that is repeated stays repeated.
+    - Labels are sorted by name, or by number where all are integers, unless `label_names` or the
+      file itself orders them.
+    - A label that is not among `label_names` is an error; with ``unknown_labels="drop"`` it is left
+      out of its set and a note says how often that happened. An integer that is no name is the
+      position of a name.
+
+    Args:
+        path: the file; gzip, bzip2 and xz are read as they are.
+        format: its format, where the name does not tell.
+        text: the column of the texts, or several that are joined by a space.
+        labels: the column of label sets, or a list of columns of 0 and 1, one per label.
+        id: the column of identifiers; False for none.
+        group: the column of groups that a split keeps together.
+        split: the column that holds "train", "validation" or "test"; False for none.
+        label_delimiter: what separates labels in a cell; "" for one label per cell.
+        label_names: the labels in order, or a file with one per line.
+        unknown_labels: "error" or "drop".
+        header: whether a table's first row names the columns.
+        quoted: whether a table's fields may stand in double quotes.
+        encoding: of a text file.
+        labelled: False to read the texts alone, as for prediction.
+        skip_bad_rows: drop the rows that cannot be read, and note how many.
+
+    Raises:
+        UserError: with file, line and column, what was expected, and the first few of many rows.
+
+    Example:
+        >>> from zlpr.data import read
+        >>> read("reviews.csv", text="comment", labels=["rude", "spam"])  # doctest: +SKIP
+    """
+    options = ReadOptions(
+        text=text,
+        labels=labels,
+        id=id,
+        group=group,
+        split=split,
+        label_delimiter=label_delimiter,
+        header=header,
+        quoted=quoted,
+        encoding=encoding,
+        labelled=labelled,
+    )
+    return read_with(
+        Path(path),
+        options,
+        format=format,
+        label_names=None if label_names is None else list_label_names(label_names),
+        unknown_labels=unknown_labels,
+        skip_bad_rows=skip_bad_rows,
+    )
+
+
+def read_with(
+    path: Path,
+    options: ReadOptions,
+    *,
+    format: str | None = None,  # noqa: A002
+    label_names: Sequence[str] | None = None,
+    unknown_labels: UnknownLabels = "error",
+    skip_bad_rows: bool = False,
+) -> Dataset:
+    """`read` for callers that already hold the options."""
+    problems = Problems(str(path), skip=skip_bad_rows)
+    builder = _Builder(problems, label_names, unknown_labels)
+    for block in find_format(path, format).read_blocks(path, options, problems):
+        builder.add(block)
+    return builder.finish(path)
+
+
+def list_label_names(names: LabelNames) -> list[str]:
+    """Label names as a list, read from a file where a path is given; no name may repeat."""
+    if isinstance(names, str | Path):
+        path = Path(names)
+        lines = [line for block in read_lines(path) for line in block.texts]
+        names = [line.strip() for line in lines if line.strip()]
+        place = f"{path}: "
+    else:
+        place = "label_names: "
+    if len(set(names)) != len(names):
+        seen: set[str] = set()
+        twice = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise UserError(f"{place}the label {quote(twice)} is listed twice")
+    return list(names)
+
+
+class _Numbering(dict[str, int]):
+    """Numbers labels in the order in which they are met."""
+
+    def __missing__(self, name: str) -> int:
+        number = self[name] = len(self)
+        return number
+
+
+class _Builder:
+    """Gathers blocks of rows into one `Dataset`, holding texts and numbers only."""
+
+    def __init__(
+        self, problems: Problems, label_names: Sequence[str] | None, unknown: UnknownLabels
+    ) -> None:
+        self.problems = problems
+        self.unknown = unknown
+        self.unknown_counts: dict[str, int] = {}
+        self.label_names = None if label_names is None else tuple(label_names)
+        self.declared: tuple[str, ...] | None = None
+        self.numbers: Mapping[str, int] = _Numbering()
+        if self.label_names is not None:
+            self.numbers = {
+                **{str(number): number for number in range(len(self.label_names))},
+                **{name: number for number, name in enumerate(self.label_names)},
+            }
+        self.indices = array("i")
+        self.lengths = array("i")
+        self.texts: list[str] = []
+        self.features: list[Any] = []
+        self.ids: list[str] = []
+        self.groups: list[str] = []
+        self.split: list[str] = []
+
+    def add(self, block: Block) -> None:
+        """Take the rows of one block."""
+        if self.declared is None and block.label_names is not None:
+            self.declared = block.label_names
+        flat = itertools.chain.from_iterable(block.labels)
+        try:
+            numbers = array("i", map(self.numbers.__getitem__, flat))
+        except KeyError:
+            block = self._known(block)
+            flat = itertools.chain.from_iterable(block.labels)
+            numbers = array("i", map(self.numbers.__getitem__, flat))
+        self.indices.extend(numbers)
+        self.lengths.extend(map(len, block.labels))
+        for name in ("texts", "ids", "groups", "split"):
+            values = getattr(block, name)
+            if values is not None:
+                getattr(self, name).extend(values)
+        if block.features is not None:
+            self.features.append(block.features)
+
+    def _known(self, block: Block) -> Block:
+        """The block without unknown labels, or without the rows that have one."""
+        keep = []
+        sets: list[Sequence[str]] = []
+        for row, labels in enumerate(block.labels):
+            strange = [label for label in labels if label not in self.numbers]
+            if strange and self.unknown == "error":
+                self.problems.add(
+                    block.lines[row], f"unknown label {quote(strange[0])}{self._hint()}"
+                )
+                continue
+            for label in strange:
+                self.unknown_counts[label] = self.unknown_counts.get(label, 0) + 1
+            keep.append(row)
+            sets.append([label for label in labels if label in self.numbers])
+
+        def kept(values: Any) -> Any:
+            return None if values is None else [values[row] for row in keep]
+
+        return Block(
+            labels=sets,
+            lines=kept(block.lines),
+            texts=kept(block.texts),
+            features=None if block.features is None else block.features[keep],
+            ids=kept(block.ids),
+            groups=kept(block.groups),
+            split=kept(block.split),
+        )
+
+    def _hint(self) -> str:
+        names = self.label_names or ()
+        more = ", …" if len(names) > 6 else ""
+        return f", expected one of the {len(names):,}: {', '.join(names[:6])}{more}"
+
+    def finish(self, path: Path) -> Dataset:
+        """The data that was gathered."""
+        notes = [self.problems.finish(len(self.lengths)), self._unknown_note()]
+        if not len(self.lengths):
+            raise UserError(f"{path}: no rows")
+        kept = tuple(note for note in notes if note)
+        for note in kept:
+            _log.warning(note)
+        names, labels = self._label_matrix()
+        return Dataset(
+            labels=labels,
+            label_names=names,
+            texts=None if self.features else self.texts,
+            features=_stacked(self.features) if self.features else None,
+            ids=self.ids or None,
+            groups=self.groups or None,
+            split=np.array(self.split) if self.split else None,
+            name=path.name.partition(".")[0],
+            notes=kept,
+        )
+
+    def _unknown_note(self) -> str | None:
+        if not self.unknown_counts:
+            return None
+        total = sum(self.unknown_counts.values())
+        few = ", ".join(quote(name) for name in list(self.unknown_counts)[:5])
+        kinds = len(self.unknown_counts)
+        return f"{self.problems.name}: left out {total:,} labels of {kinds:,} unknown kinds: {few}"
+
+    def _label_matrix(self) -> tuple[tuple[str, ...], sparse.csr_array[Any]]:
+        names = self.label_names
+        indices = (
+            np.frombuffer(self.indices, dtype=np.int32) if self.indices else np.zeros(0, np.int32)
+        )
+        if names is None:
+            found = list(self.numbers)
+            names = self.declared or tuple(sorted(found, key=_label_order(found)))
+            column = {name: number for number, name in enumerate(names)}
+            order = np.array([column[name] for name in found], dtype=np.int32)
+            indices = order[indices]
+        indptr = np.zeros(len(self.lengths) + 1, dtype=np.int64)
+        np.cumsum(np.frombuffer(self.lengths, dtype=np.int32), out=indptr[1:])
+        labels = sparse.csr_array(
+            (np.ones(len(indices), dtype=bool), indices, indptr),
+            shape=(len(self.lengths), len(names)),
+        )
+        labels.sum_duplicates()
+        return names, labels
+
+
+def _label_order(names: Iterable[str]) -> Any:
+    """Numbers are sorted as numbers, everything else as text."""
+    return int if all(name.isascii() and name.isdigit() for name in names) else None
+
+
+def _stacked(features: list[Any]) -> Any:
+    if sparse.issparse(features[0]):
+        return sparse.csr_array(sparse.vstack(features, format="csr"))
+    return np.concatenate(features)
+
+
+def load(spec: str | Path, **how: Any) -> Dataset:
+    """Load data by what it is called: a file, a folder, or ``"demo"``.
+
+    A folder that holds files called after the parts (``train.csv``, ``dev.csv``, ``test.csv``, …)
+    gives data with that split; their labels are taken together. ``"demo"`` is `demo.make()`.
+
+    Args:
+        spec: file, folder or ``"demo"``.
+        how: the arguments of `read`.
+
+    Example:
+        >>> from zlpr.data import load
+        >>> len(load("demo"))
+        6000
+    """
+    path = Path(spec)
+    if str(spec) == "demo" and not path.exists():
+        return demo.make()
+    if path.is_dir():
+        return _load_parts(path, how)
+    return read(path, **how)
+
+
+def _load_parts(folder: Path, how: Mapping[str, Any]) -> Dataset:
+    parts = _part_files(folder)
+    if not parts:
+        raise UserError(
+            f"{folder}: no files called train, validation or test with a known ending "
+            f"({', '.join(suffix for f in FORMATS.values() for suffix in f.suffixes)})"
+        )
+    return join_parts({name: read(path, **how) for name, path in parts.items()}, name=folder.name)
+
+
+def _part_files(folder: Path) -> dict[SplitName, Path]:
+    suffixes = {suffix for known in FORMATS.values() for suffix in known.suffixes}
+    found: dict[SplitName, Path] = {}
+    for path in sorted(folder.iterdir()):
+        stem, _, rest = path.name.partition(".")
+        part = split_name(stem)
+        if part is None or not path.is_file() or f".{rest.split('.')[0].lower()}" not in suffixes:
+            continue
+        if part in found:
+            raise UserError(
+                f"{folder}: both {found[part].name} and {path.name} are the {part} part"
+            )
+        found[part] = path
+    return {name: found[name] for name in SPLIT_NAMES if name in found}
+
+
+def join_parts(parts: Mapping[SplitName, Dataset], name: str = "") -> Dataset:
+    """Put the parts of a predefined split together, with the labels of all of them.
+
+    Example:
+        >>> train = Dataset.from_label_sets([{"a"}], texts=["x"])
+        >>> test = Dataset.from_label_sets([{"b"}], texts=["y"])
+        >>> both = join_parts({"train": train, "test": test})
+        >>> both.label_names, both.split.tolist()
+        (('a', 'b'), ['train', 'test'])
+    """
+    datasets = list(parts.values())
+    names = _union([data.label_names for data in datasets])
+    aligned = [data.with_label_names(names) for data in datasets]
+    with_texts = {data.texts is not None for data in datasets}
+    if len(with_texts) > 1:
+        raise UserError(f"{name}: some parts hold texts and others features")
+
+    def joined(field: str) -> list[str] | None:
+        columns = [getattr(data, field) for data in aligned]
+        if any(column is None for column in columns):
+            return None
+        return list(itertools.chain.from_iterable(columns))
+
+    return replace(
+        aligned[0],
+        labels=sparse.csr_array(sparse.vstack([data.labels for data in aligned], format="csr")),
+        texts=joined("texts"),
+        features=None if True in with_texts else _stacked([data.features for data in aligned]),
+        ids=joined("ids"),
+        groups=joined("groups"),
+        split=np.repeat(np.array(list(parts)), [len(data) for data in aligned]),
+        name=name,
+        notes=tuple(itertools.chain.from_iterable(data.notes for data in datasets)),
+    )
+
+
+def _union(lists: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """The first list where it holds all names, and all names sorted otherwise."""
+    every = set().union(*lists)
+    for names in lists:
+        if len(names) == len(every):
+            return names
+    return tuple(sorted(every, key=_label_order(every)))
+
+
+def iterate(
+    path: str | Path,
+    *,
+    format: str | None = None,  # noqa: A002
+    skip_bad_rows: bool = False,
+    **how: Any,
+) -> Iterator[Block]:
+    """The rows of a file as they are read, without holding the file: for data larger than memory.
+
+    A bad row raises when it is reached; rows before it have been given already.
+
+    Args:
+        path: the file.
+        format: its format, where the name does not tell.
+        skip_bad_rows: leave bad rows out.
+        how: the fields of `ReadOptions`.
+
+    Example:
+        >>> sum(len(block.texts) for block in iterate("reviews.jsonl"))  # doctest: +SKIP
+        128000
+    """
+    problems = Problems(str(path), skip=skip_bad_rows, immediate=True)
+    rows = 0
+    for block in find_format(Path(path), format).read_blocks(
+        Path(path), ReadOptions(**how), problems
+    ):
+        rows += len(block.labels)
+        yield block
+    note = problems.finish(rows)
+    if note:
+        _log.warning(note)

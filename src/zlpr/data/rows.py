@@ -1,0 +1,67 @@
+"""Rows on their way from a file into a `Dataset`: what the user asked for and what was found."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from numpy.typing import NDArray
+from scipy import sparse
+
+Column = str | int
+"""A column by its name or by its position, from 0."""
+
+UnknownLabels = Literal["error", "drop"]
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How a file is to be read; what is None is found out from the file.
+
+    Attributes:
+        text: the column of the texts, or several whose texts are joined by a space.
+        labels: the column of label sets, or several columns of 0 and 1, one per label.
+        id: the column of identifiers; False for none.
+        group: the column of groups that a split keeps together.
+        split: the column that says "train", "validation" or "test"; False for none.
+        label_delimiter: what separates the labels in one cell; "" for one label per cell.
+        header: whether a table's first row names the columns.
+        quoted: whether a table's fields may stand in double quotes.
+        encoding: the encoding of a text file.
+        labelled: False to read texts alone: every label set is empty.
+    """
+
+    text: Column | Sequence[Column] | None = None
+    labels: Column | Sequence[Column] | None = None
+    id: Column | Literal[False] | None = None
+    group: Column | None = None
+    split: Column | Literal[False] | None = None
+    label_delimiter: str | None = None
+    header: bool | None = None
+    quoted: bool | None = None
+    encoding: str = "utf-8"
+    labelled: bool = True
+
+
+@dataclass
+class Block:
+    """Consecutive rows of a file, column by column.
+
+    Attributes:
+        labels: the label names of each row, in the order and as often as the file has them.
+        lines: the number of the line where each row starts, for messages.
+        texts: a text per row, or None where there are features.
+        features: a matrix with a row per row, dense or CSR.
+        ids: an identifier per row.
+        groups: a group per row.
+        split: the part each row belongs to.
+        label_names: all labels in order, where the file declares them.
+    """
+
+    labels: list[Sequence[str]]
+    lines: Sequence[int]
+    texts: list[str] | None = None
+    features: sparse.csr_array[Any] | NDArray[Any] | None = None
+    ids: list[str] | None = None
+    groups: list[str] | None = None
+    split: list[str] | None = None
+    label_names: tuple[str, ...] | None = None
