@@ -1,0 +1,62 @@
+"""Toutiao: Chinese news headlines with the categories that the publisher's app gave them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from zlpr._errors import UserError
+from zlpr.data.sources._raw import RawFile, find
+from zlpr.data.sources._reading import Reading, lines
+from zlpr.data.sources._source import Record, Source
+
+SEPARATOR = "|,|"
+FIELDS = ("id", "codes", "title", "keywords", "label")
+EXPECTS = "mlc_dataset.txt with lines of id|,|codes|,|title|,|keywords|,|label"
+
+
+def records(raw: Path, reading: Reading) -> Iterator[Record]:
+    """Read headlines with their categories.
+
+    A code is a path such as `digital/appliances/fridge`; the label is its first step (`digital`),
+    which is what gives the paper's number of categories. The paper's set is a part of the
+    published file, chosen in a way it does not describe; this reads the whole file.
+    """
+    for file in _headline_files(raw, reading):
+        for line, text in lines(file, reading):
+            fields = text.rstrip("\r\n").split(SEPARATOR)
+            if len(fields) < len(FIELDS) - 1:
+                expected = f"at least {len(FIELDS) - 1} (id, codes, title, keywords)"
+                reading.reject(
+                    file, line, f"{len(fields)} fields divided by '|,|', expected {expected}"
+                )
+                continue
+            labels = dict.fromkeys(code.strip().partition("/")[0] for code in fields[1].split(","))
+            labels.pop("", None)
+            if labels:
+                yield Record(fields[0], (fields[2],), tuple(labels))
+            else:
+                reading.leave_out("no category")
+
+
+def _headline_files(raw: Path, reading: Reading) -> list[RawFile]:
+    """The files whose first line is a headline; the publisher's list of categories has none."""
+    files = find(raw, "mlc_dataset*", "*.txt", expects=EXPECTS)
+    quiet = Reading(encoding=reading.encoding)
+    hits = [file for file in files if SEPARATOR in next(lines(file, quiet), (0, ""))[1]]
+    if not hits:
+        raise UserError(f"{files[0]}, line 1: no '|,|'; expected {EXPECTS}")
+    return hits
+
+
+SOURCE = Source(
+    name="Toutiao",
+    sets=("Toutiao",),
+    summary="Chinese news headlines by category (Toutiao app, June 2018)",
+    address="https://github.com/skdjfla/toutiao-multilevel-text-classfication-dataset",
+    terms="none stated by the publisher; the headlines are their authors'",
+    expects=EXPECTS,
+    records=records,
+    instructions=(
+        "Clone the repository and unpack its data file, mlc_dataset, which the publisher keeps in "
+        "parts."
+    ),
+)
