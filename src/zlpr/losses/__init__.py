@@ -1,1 +1,114 @@
-"""Multi-label losses: scores and targets in, a number with a gradient out."""
+"""Multi-label losses: scores and targets in, a number with a gradient out.
+
+All functions take `(scores, targets, *, ...)` with the scores of shape (..., L), and have a module
+class of the same name; `available()`, `info(name)` and `create(name)` find them by name.
+"""
+
+from zlpr.losses._reduce import BatchReduction
+from zlpr.losses.balanced import (
+    ClassBalancedLoss,
+    DistributionBalancedLoss,
+    LogitAdjustedLoss,
+    class_balanced_loss,
+    distribution_balanced_loss,
+    logit_adjustment,
+)
+from zlpr.losses.binary import (
+    AsymmetricLoss,
+    BCELoss,
+    FocalLoss,
+    HillLoss,
+    asymmetric_loss,
+    bce_loss,
+    focal_loss,
+    hill_loss,
+)
+from zlpr.losses.bounded import (
+    AdaptiveThresholdLoss,
+    HBMLoss,
+    adaptive_threshold_loss,
+    hbm_loss,
+)
+from zlpr.losses.divergence import ZLPRDivergence, zlpr_divergence
+from zlpr.losses.overlap import (
+    Dice1Loss,
+    Dice2Loss,
+    SelfAdjustingDiceLoss,
+    SigmoidF1Loss,
+    dice1_loss,
+    dice2_loss,
+    self_adjusting_dice_loss,
+    sigmoid_f1_loss,
+)
+from zlpr.losses.pairwise import (
+    BPMLLLoss,
+    CircleLoss,
+    CrossEntropyLoss,
+    LSEPLoss,
+    RankingLoss,
+    TwoWayLoss,
+    WARPLoss,
+    bp_mll_loss,
+    circle_loss,
+    cross_entropy_loss,
+    lsep_loss,
+    ranking_loss,
+    two_way_loss,
+    warp_loss,
+)
+from zlpr.losses.registry import LossInfo, available, create, info
+from zlpr.losses.zlpr import SparseZLPRLoss, ZLPRLoss, sparse_zlpr_loss, zlpr_loss
+
+__all__ = [
+    "AdaptiveThresholdLoss",
+    "AsymmetricLoss",
+    "BCELoss",
+    "BPMLLLoss",
+    "BatchReduction",
+    "CircleLoss",
+    "ClassBalancedLoss",
+    "CrossEntropyLoss",
+    "Dice1Loss",
+    "Dice2Loss",
+    "DistributionBalancedLoss",
+    "FocalLoss",
+    "HBMLoss",
+    "HillLoss",
+    "LSEPLoss",
+    "LogitAdjustedLoss",
+    "LossInfo",
+    "RankingLoss",
+    "SelfAdjustingDiceLoss",
+    "SigmoidF1Loss",
+    "SparseZLPRLoss",
+    "TwoWayLoss",
+    "WARPLoss",
+    "ZLPRDivergence",
+    "ZLPRLoss",
+    "adaptive_threshold_loss",
+    "asymmetric_loss",
+    "available",
+    "bce_loss",
+    "bp_mll_loss",
+    "circle_loss",
+    "class_balanced_loss",
+    "create",
+    "cross_entropy_loss",
+    "dice1_loss",
+    "dice2_loss",
+    "distribution_balanced_loss",
+    "focal_loss",
+    "hbm_loss",
+    "hill_loss",
+    "info",
+    "logit_adjustment",
+    "lsep_loss",
+    "ranking_loss",
+    "self_adjusting_dice_loss",
+    "sigmoid_f1_loss",
+    "sparse_zlpr_loss",
+    "two_way_loss",
+    "warp_loss",
+    "zlpr_divergence",
+    "zlpr_loss",
+]

@@ -1,0 +1,196 @@
+"""Checks of a loss's arguments, and the two coefficients that masks and weights amount to.
+
+Checks of shapes and types always run. Checks of values need to look at the data, which a tracer
+(`torch.compile`, `torch.export`, `torch.func.vmap`, a meta tensor) cannot do; there they are
+left out.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+Weight = Tensor | float
+
+
+@dataclass(frozen=True)
+class Cells:
+    """What a loss over cells computes with.
+
+    Attributes:
+        scores: Shape (..., L), in the dtype to compute in; 0 where `label_mask` is False, so that
+            not even a NaN there reaches the gradient.
+        positive: `label_mask * targets * label_weight * pos_weight`, shape (..., L).
+        negative: `label_mask * (1 - targets) * label_weight`, shape (..., L).
+        mask: `label_mask`, or None where every label is known.
+    """
+
+    scores: Tensor
+    positive: Tensor
+    negative: Tensor
+    mask: Tensor | None = None
+
+
+def prepare(
+    scores: Tensor,
+    targets: Tensor,
+    label_mask: Tensor | None = None,
+    label_weight: Weight | None = None,
+    pos_weight: Weight | None = None,
+    *,
+    hard: bool = False,
+) -> Cells:
+    """Check the arguments common to all losses and fold masks and weights into coefficients."""
+    check_scores(scores)
+    check_targets(scores, targets, hard=hard)
+    check_mask(scores, label_mask)
+    label_weight = check_weight("label_weight", label_weight, scores)
+    pos_weight = check_weight("pos_weight", pos_weight, scores)
+    scores = scores.to(working_dtype(scores))
+    truth = targets.to(scores.dtype)
+    positive, negative = truth, 1 - truth
+    if label_weight is not None:
+        positive, negative = positive * label_weight, negative * label_weight
+    if pos_weight is not None:
+        positive = positive * pos_weight
+    if label_mask is not None:
+        scores = torch.where(label_mask, scores, 0.0)
+        positive, negative = positive * label_mask, negative * label_mask
+    return Cells(scores, positive, negative, label_mask)
+
+
+def working_dtype(scores: Tensor) -> torch.dtype:
+    """The dtype to compute in: sums of half-precision terms are taken in float32."""
+    return torch.promote_types(scores.dtype, torch.float32)
+
+
+def check_scores(scores: Tensor, name: str = "scores") -> None:
+    """Scores are a floating-point tensor with a dimension of labels."""
+    if not isinstance(scores, Tensor):
+        raise TypeError(f"{name} must be a tensor, got {type(scores).__name__}")
+    if not scores.is_floating_point():
+        raise TypeError(
+            f"{name} must be a floating-point tensor, got {scores.dtype}; "
+            "the scores come first, then the targets"
+        )
+    if scores.dim() == 0:
+        raise ValueError(f"{name} must have the shape (..., labels), got a single number")
+
+
+def check_targets(scores: Tensor, targets: Tensor, *, hard: bool = False) -> None:
+    """Targets are like the scores in shape, and hold 0, 1 or, unless `hard`, values between."""
+    if not isinstance(targets, Tensor):
+        raise TypeError(f"targets must be a tensor, got {type(targets).__name__}")
+    if targets.shape != scores.shape:
+        raise ValueError(
+            f"targets must have the scores' shape {tuple(scores.shape)}, got {tuple(targets.shape)}"
+        )
+    if targets.is_complex():
+        raise TypeError(f"targets must be bool, integer or floating-point, got {targets.dtype}")
+    if targets.dtype is torch.bool or targets.numel() == 0:
+        return
+    low, high = torch.aminmax(targets.detach())
+    if not holds((low >= 0) & (high <= 1)):  # NaN fails this, too
+        raise ValueError(
+            f"targets must lie in [0, 1], got values from {low.item():g} to {high.item():g}; "
+            "the scores come first, then the targets"
+        )
+    if hard and targets.is_floating_point():
+        between = (targets.detach() > 0) & (targets.detach() < 1)
+        if not holds(~between.any()):
+            value = targets.detach()[between][0].item()
+            raise ValueError(
+                f"targets of this loss must be 0 or 1, got {value:g}: it compares pairs of labels, "
+                "which soft targets do not define"
+            )
+
+
+def check_mask(scores: Tensor, label_mask: Tensor | None) -> None:
+    """A mask is boolean, one per label or one per cell."""
+    if label_mask is None:
+        return
+    if not isinstance(label_mask, Tensor) or label_mask.dtype is not torch.bool:
+        kind = label_mask.dtype if isinstance(label_mask, Tensor) else type(label_mask).__name__
+        raise TypeError(f"label_mask must be a boolean tensor (True = known label), got {kind}")
+    if label_mask.shape not in (scores.shape, scores.shape[-1:]):
+        raise ValueError(
+            f"label_mask must have the shape {tuple(scores.shape[-1:])} or "
+            f"{tuple(scores.shape)}, got {tuple(label_mask.shape)}"
+        )
+
+
+def check_weight(name: str, weight: Weight | None, scores: Tensor) -> Weight | None:
+    """A weight is a number, one per label or one per cell; not negative."""
+    if weight is None:
+        return None
+    if not isinstance(weight, Tensor):
+        return check_number(name, weight, minimum=0.0)
+    if weight.shape not in ((), scores.shape, scores.shape[-1:]):
+        raise ValueError(
+            f"{name} must be a number or have the shape {tuple(scores.shape[-1:])} or "
+            f"{tuple(scores.shape)}, got {tuple(weight.shape)}"
+        )
+    if not holds((weight.detach() >= 0).all()):
+        raise ValueError(f"{name} must not be negative, got {weight.min().item():g}")
+    return weight.to(working_dtype(scores))
+
+
+def check_number(
+    name: str,
+    value: float,
+    *,
+    minimum: float = float("-inf"),
+    maximum: float = float("inf"),
+    above: float = float("-inf"),
+    below: float = float("inf"),
+) -> float:
+    """A finite number in the given range."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name} must be a number, got {type(value).__name__}")
+    limits = [
+        (value >= minimum, f"at least {minimum:g}"),
+        (value <= maximum, f"at most {maximum:g}"),
+        (value > above, f"above {above:g}"),
+        (value < below, f"below {below:g}"),
+    ]
+    for kept, wanted in limits:
+        if not kept:
+            raise ValueError(
+                f"{name} must be {wanted.replace('above -inf', 'finite')}, got {value}"
+            )
+    return float(value)
+
+
+def check_label_counts(scores: Tensor, label_counts: Tensor, num_samples: int) -> Tensor:
+    """Counts are how many of the `num_samples` training samples carry each label.
+
+    Returns:
+        The counts in the dtype to compute in, a label without any sample counted as if it had one.
+    """
+    if not isinstance(label_counts, Tensor):
+        raise TypeError(f"label_counts must be a tensor, got {type(label_counts).__name__}")
+    if label_counts.shape != scores.shape[-1:]:
+        raise ValueError(
+            f"label_counts must have the shape {tuple(scores.shape[-1:])}, one count per label, "
+            f"got {tuple(label_counts.shape)}"
+        )
+    if not isinstance(num_samples, int) or num_samples < 1:
+        raise ValueError(f"num_samples must be an integer of at least 1, got {num_samples!r}")
+    if label_counts.numel() > 0:
+        low, high = torch.aminmax(label_counts)
+        if not holds((low >= 0) & (high <= num_samples)):
+            raise ValueError(
+                f"label_counts must lie between 0 and num_samples={num_samples}, "
+                f"got values from {low.item():g} to {high.item():g}"
+            )
+    return label_counts.to(working_dtype(scores)).clamp(min=1)
+
+
+def holds(condition: Tensor) -> bool:
+    """Whether a condition on data is true; True where the data cannot be looked at."""
+    if torch.compiler.is_compiling():
+        return True
+    try:
+        return bool(condition)
+    except RuntimeError:  # inside vmap, on the meta device, or on a fake tensor
+        return True

@@ -1,0 +1,383 @@
+r"""Losses that judge each label by itself: BCE, focal, asymmetric, Hill.
+
+Each is a sum over the labels of a positive and a negative term,
+$\sum_l w_l\,u_l\,y_l\,f_+(s_l) + w_l\,(1 - y_l)\,f_-(s_l)$, with $p = \sigma(s)$.
+"""
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from zlpr.losses._arguments import Cells, Weight, check_number, prepare
+from zlpr.losses._logsumexp import softplus
+from zlpr.losses._module import LossModule
+from zlpr.losses._reduce import Reduction, reduce
+
+Term = Callable[[Tensor], Tensor]
+
+
+def bce_loss(
+    scores: Tensor,
+    targets: Tensor,
+    *,
+    label_mask: Tensor | None = None,
+    label_weight: Weight | None = None,
+    pos_weight: Weight | None = None,
+    sample_weight: Tensor | None = None,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    r"""Binary cross entropy, summed over the labels.
+
+    $$\ell(s, y) = \sum_l w_l \big( u_l\,y_l \log(1 + e^{-s_l})
+                 + (1 - y_l) \log(1 + e^{s_l}) \big)$$
+
+    Decides at 0. `torch.nn.BCEWithLogitsLoss` averages over the labels, too: its value is this one
+    divided by L.
+
+    Args:
+        scores: Shape (..., L).
+        targets: Shape (..., L), bool, integer, or soft targets in [0, 1].
+        label_mask: Shape (L,) or (..., L), bool; False = unknown or impossible label.
+        label_weight: $w$, a number or of shape (L,) or (..., L), at least 0.
+        pos_weight: $u$, as `label_weight`; multiplies the positive terms.
+        sample_weight: Shape (...), multiplies the samples' losses.
+        reduction: "mean" over the samples, "sum" or "none".
+
+    Returns:
+        A number, or shape (...) for "none"; float32 for scores in half precision.
+
+    Example:
+        >>> bce_loss(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
+        tensor(0.4888)
+
+    References:
+        Zhang and Zhou, "A Review on Multi-Label Learning Algorithms", 2014.
+    """
+    cells = prepare(scores, targets, label_mask, label_weight, pos_weight)
+    values = sum_terms(cells, lambda s: softplus(-s), softplus)
+    return reduce(values, sample_weight, reduction)
+
+
+def focal_loss(
+    scores: Tensor,
+    targets: Tensor,
+    *,
+    gamma: float = 2.0,
+    label_mask: Tensor | None = None,
+    label_weight: Weight | None = None,
+    pos_weight: Weight | None = None,
+    sample_weight: Tensor | None = None,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    r"""Focal loss: binary cross entropy that looks away from labels that are right already.
+
+    $$\ell(s, y) = -\sum_l w_l \big( u_l\,y_l (1 - p_l)^\gamma \log p_l
+                 + (1 - y_l)\,p_l^\gamma \log(1 - p_l) \big)$$
+
+    Decides at 0. `gamma=0` is `bce_loss`.
+
+    Args:
+        scores: Shape (..., L).
+        targets: Shape (..., L), bool, integer, or soft targets in [0, 1].
+        gamma: How strongly to look away, at least 0.
+        label_mask: Shape (L,) or (..., L), bool; False = unknown or impossible label.
+        label_weight: $w$, a number or of shape (L,) or (..., L), at least 0.
+        pos_weight: $u$, as `label_weight`; multiplies the positive terms.
+        sample_weight: Shape (...), multiplies the samples' losses.
+        reduction: "mean" over the samples, "sum" or "none".
+
+    Returns:
+        A number, or shape (...) for "none"; float32 for scores in half precision.
+
+    Example:
+        >>> focal_loss(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
+        tensor(0.0246)
+
+    References:
+        Lin et al., "Focal Loss for Dense Object Detection", 2017.
+    """
+    check_number("gamma", gamma, minimum=0.0)
+    cells = prepare(scores, targets, label_mask, label_weight, pos_weight)
+    values = sum_terms(cells, lambda s: focal_term(s, gamma), lambda s: focal_term(-s, gamma))
+    return reduce(values, sample_weight, reduction)
+
+
+def asymmetric_loss(
+    scores: Tensor,
+    targets: Tensor,
+    *,
+    gamma_positive: float = 1.0,
+    gamma_negative: float = 4.0,
+    margin: float = 0.05,
+    focus_gradient: bool = False,
+    label_mask: Tensor | None = None,
+    label_weight: Weight | None = None,
+    pos_weight: Weight | None = None,
+    sample_weight: Tensor | None = None,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    r"""Asymmetric loss (ASL): focal loss that looks away from negative labels sooner.
+
+    $$\ell(s, y) = -\sum_l w_l \big( u_l\,y_l (1 - p_l)^{\gamma_+} \log p_l
+                 + (1 - y_l)\,q_l^{\gamma_-} \log(1 - q_l) \big), \quad q = \max(p - m, 0)$$
+
+    Decides at 0.
+
+    Args:
+        scores: Shape (..., L).
+        targets: Shape (..., L), bool, integer, or soft targets in [0, 1].
+        gamma_positive: $\gamma_+$, at least 0.
+        gamma_negative: $\gamma_-$, at least 0.
+        margin: m, in [0, 1); negative labels with a probability below it count for nothing.
+        focus_gradient: Let the gradient flow through the powers, too; the authors do not.
+        label_mask: Shape (L,) or (..., L), bool; False = unknown or impossible label.
+        label_weight: $w$, a number or of shape (L,) or (..., L), at least 0.
+        pos_weight: $u$, as `label_weight`; multiplies the positive terms.
+        sample_weight: Shape (...), multiplies the samples' losses.
+        reduction: "mean" over the samples, "sum" or "none".
+
+    Returns:
+        A number, or shape (...) for "none"; float32 for scores in half precision.
+
+    Example:
+        >>> asymmetric_loss(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
+        tensor(0.0157)
+
+    References:
+        Ridnik et al., "Asymmetric Loss For Multi-Label Classification", 2021.
+    """
+    check_number("gamma_positive", gamma_positive, minimum=0.0)
+    check_number("gamma_negative", gamma_negative, minimum=0.0)
+    check_number("margin", margin, minimum=0.0, below=1.0)
+    cells = prepare(scores, targets, label_mask, label_weight, pos_weight)
+
+    def positive(s: Tensor) -> Tensor:
+        return focal_term(s, gamma_positive, focus_gradient=focus_gradient)
+
+    def negative(s: Tensor) -> Tensor:
+        if margin == 0.0:
+            return focal_term(-s, gamma_negative, focus_gradient=focus_gradient)
+        shifted = F.relu(torch.sigmoid(s) - margin)
+        focus = _power(shifted if focus_gradient else shifted.detach(), gamma_negative)
+        return -torch.log1p(-shifted) * focus
+
+    return reduce(sum_terms(cells, positive, negative), sample_weight, reduction)
+
+
+def hill_loss(
+    scores: Tensor,
+    targets: Tensor,
+    *,
+    weighting: float = 1.5,
+    margin: float = 1.0,
+    gamma: float = 2.0,
+    label_mask: Tensor | None = None,
+    label_weight: Weight | None = None,
+    pos_weight: Weight | None = None,
+    sample_weight: Tensor | None = None,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    r"""Hill loss: forgives confident "false" positives, which may be labels that were missed.
+
+    $$\ell(s, y) = \sum_l w_l \big( -u_l\,y_l (1 - \pi_l)^\gamma \log \pi_l
+                 + (1 - y_l) (\lambda - p_l)\,p_l^2 \big), \quad \pi = \sigma(s - m)$$
+
+    Decides at 0.
+
+    Args:
+        scores: Shape (..., L).
+        targets: Shape (..., L), bool, integer, or soft targets in [0, 1].
+        weighting: $\lambda$, at least 1; at 1.5 the slope is 0 for p = 0 and p = 1.
+        margin: m, what a positive label's score has to exceed.
+        gamma: The focus of the positive terms, at least 0.
+        label_mask: Shape (L,) or (..., L), bool; False = unknown or impossible label.
+        label_weight: $w$, a number or of shape (L,) or (..., L), at least 0.
+        pos_weight: $u$, as `label_weight`; multiplies the positive terms.
+        sample_weight: Shape (...), multiplies the samples' losses.
+        reduction: "mean" over the samples, "sum" or "none".
+
+    Returns:
+        A number, or shape (...) for "none"; float32 for scores in half precision.
+
+    Example:
+        >>> hill_loss(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
+        tensor(0.1150)
+
+    References:
+        Zhang et al., "Simple and Robust Loss Design for Multi-Label Learning with Missing Labels",
+        2021.
+    """
+    check_number("weighting", weighting, minimum=1.0)
+    check_number("margin", margin)
+    check_number("gamma", gamma, minimum=0.0)
+    cells = prepare(scores, targets, label_mask, label_weight, pos_weight)
+
+    def negative(s: Tensor) -> Tensor:
+        p = torch.sigmoid(s)
+        return (weighting - p) * p**2
+
+    values = sum_terms(cells, lambda s: focal_term(s - margin, gamma), negative)
+    return reduce(values, sample_weight, reduction)
+
+
+class BCELoss(LossModule):
+    """`bce_loss` as a module.
+
+    Args:
+        label_weight: A number or of shape (L,).
+        pos_weight: As `label_weight`; multiplies the positive terms.
+        reduction: "mean" over the samples, "sum" or "none".
+
+    Example:
+        >>> BCELoss()(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
+        tensor(0.4888)
+    """
+
+    function = staticmethod(bce_loss)
+
+    def __init__(
+        self,
+        *,
+        label_weight: Weight | None = None,
+        pos_weight: Weight | None = None,
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__(label_weight=label_weight, pos_weight=pos_weight, reduction=reduction)
+
+
+class FocalLoss(LossModule):
+    """`focal_loss` as a module.
+
+    Args:
+        gamma: How strongly to look away from labels that are right already.
+        label_weight: A number or of shape (L,).
+        pos_weight: As `label_weight`; multiplies the positive terms.
+        reduction: "mean" over the samples, "sum" or "none".
+
+    Example:
+        >>> FocalLoss()(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
+        tensor(0.0246)
+    """
+
+    function = staticmethod(focal_loss)
+
+    def __init__(
+        self,
+        *,
+        gamma: float = 2.0,
+        label_weight: Weight | None = None,
+        pos_weight: Weight | None = None,
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__(
+            gamma=gamma, label_weight=label_weight, pos_weight=pos_weight, reduction=reduction
+        )
+
+
+class AsymmetricLoss(LossModule):
+    """`asymmetric_loss` as a module.
+
+    Args:
+        gamma_positive: Focus of the positive terms.
+        gamma_negative: Focus of the negative terms.
+        margin: Negative labels with a probability below it count for nothing.
+        focus_gradient: Let the gradient flow through the powers, too.
+        label_weight: A number or of shape (L,).
+        pos_weight: As `label_weight`; multiplies the positive terms.
+        reduction: "mean" over the samples, "sum" or "none".
+
+    Example:
+        >>> AsymmetricLoss()(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
+        tensor(0.0157)
+    """
+
+    function = staticmethod(asymmetric_loss)
+
+    def __init__(
+        self,
+        *,
+        gamma_positive: float = 1.0,
+        gamma_negative: float = 4.0,
+        margin: float = 0.05,
+        focus_gradient: bool = False,
+        label_weight: Weight | None = None,
+        pos_weight: Weight | None = None,
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__(
+            gamma_positive=gamma_positive,
+            gamma_negative=gamma_negative,
+            margin=margin,
+            focus_gradient=focus_gradient,
+            label_weight=label_weight,
+            pos_weight=pos_weight,
+            reduction=reduction,
+        )
+
+
+class HillLoss(LossModule):
+    """`hill_loss` as a module.
+
+    Args:
+        weighting: Height of the negative terms.
+        margin: What a positive label's score has to exceed.
+        gamma: Focus of the positive terms.
+        label_weight: A number or of shape (L,).
+        pos_weight: As `label_weight`; multiplies the positive terms.
+        reduction: "mean" over the samples, "sum" or "none".
+
+    Example:
+        >>> HillLoss()(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
+        tensor(0.1150)
+    """
+
+    function = staticmethod(hill_loss)
+
+    def __init__(
+        self,
+        *,
+        weighting: float = 1.5,
+        margin: float = 1.0,
+        gamma: float = 2.0,
+        label_weight: Weight | None = None,
+        pos_weight: Weight | None = None,
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__(
+            weighting=weighting,
+            margin=margin,
+            gamma=gamma,
+            label_weight=label_weight,
+            pos_weight=pos_weight,
+            reduction=reduction,
+        )
+
+
+def focal_term(scores: Tensor, gamma: float, *, focus_gradient: bool = True) -> Tensor:
+    """`-(1 - p)^gamma log p`, the power taken in the log domain so that its slope stays finite."""
+    if gamma == 0.0:
+        return softplus(-scores)
+    focus = torch.exp(gamma * F.logsigmoid(-scores))
+    return (focus if focus_gradient else focus.detach()) * softplus(-scores)
+
+
+def _power(base: Tensor, exponent: float) -> Tensor:
+    """`base ** exponent`, 1 for an exponent of 0, with a finite slope at 0."""
+    if exponent == 0.0:
+        return torch.ones_like(base)
+    safe = torch.where(base == 0, 1.0, base)
+    return torch.where(base == 0, 0.0, safe**exponent)
+
+
+def sum_terms(cells: Cells, positive: Term, negative: Term) -> Tensor:
+    """One value per sample: its labels' positive and negative terms, weighted.
+
+    A term is not even computed at a score that it does not count for: the value of an infinite
+    score could be infinite, and its gradient NaN.
+    """
+    positive_scores = torch.where(cells.positive == 0, 0.0, cells.scores)
+    negative_scores = torch.where(cells.negative == 0, 0.0, cells.scores)
+    terms = cells.positive * positive(positive_scores) + cells.negative * negative(negative_scores)
+    return terms.sum(dim=-1)

@@ -1,0 +1,206 @@
+"""Losses with a bound of their own to decide at: HBM and adaptive threshold."""
+
+import torch
+from torch import Tensor
+
+from zlpr.losses._arguments import Weight, check_number, prepare
+from zlpr.losses._bound import as_tensor, subtract_bound
+from zlpr.losses._logsumexp import logsumexp1
+from zlpr.losses._module import LossModule
+from zlpr.losses._reduce import Reduction, reduce
+
+
+def hbm_loss(
+    scores: Tensor,
+    targets: Tensor,
+    *,
+    bound: Weight = 0.0,
+    alpha: float = 1.0,
+    margin: float = 0.01,
+    label_mask: Tensor | None = None,
+    label_weight: Weight | None = None,
+    pos_weight: Weight | None = None,
+    sample_weight: Tensor | None = None,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    r"""HBM without the hierarchy: ZLPR with a learnable bound, a bias and a margin.
+
+    $$\ell(s, y) = \log\Big(1 + \sum_{i \in P} w_i\,u_i\,e^{d_i}\Big)
+                 + \log\Big(1 + \sum_{j \in N} w_j\,e^{d_j}\Big),\quad
+    d_i = t - s_i + \alpha\,\mathrm{std}_P(s),\; d_j = s_j - t + \alpha\,\mathrm{std}_N(s)$$
+
+    over the terms with $\sigma(2d) > m$. The standard deviations (of the sample's positive and of
+    its negative scores) carry no gradient. Decides at the bound t.
+
+    Args:
+        scores: Shape (..., L).
+        targets: Shape (..., L), bool, integer or float, each 0 or 1.
+        bound: t, a number or a tensor: of shape (L,) per label, of shape (..., 1) per sample. It
+            may require a gradient.
+        alpha: $\alpha$, at least 0, the size of the bias.
+        margin: m, in [0, 1); labels that are right by that much count for nothing.
+        label_mask: Shape (L,) or (..., L), bool; False = unknown or impossible label.
+        label_weight: $w$, a number or of shape (L,) or (..., L), at least 0.
+        pos_weight: $u$, as `label_weight`, for positive labels.
+        sample_weight: Shape (...), multiplies the samples' losses.
+        reduction: "mean" over the samples, "sum" or "none".
+
+    Returns:
+        A number, or shape (...) for "none"; float32 for scores in half precision.
+
+    Example:
+        >>> hbm_loss(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
+        tensor(0.8856)
+
+    References:
+        Kim et al., "Hierarchy-aware Biased Bound Margin Loss Function for Hierarchical Text
+        Classification", 2024.
+    """
+    check_number("alpha", alpha, minimum=0.0)
+    check_number("margin", margin, minimum=0.0, below=1.0)
+    relative = subtract_bound(scores, bound, "bound")
+    cells = prepare(relative, targets, label_mask, label_weight, pos_weight, hard=True)
+    sides = [(-cells.scores, cells.positive), (cells.scores, cells.negative)]
+    biased = [(v + alpha * _standard_deviation(v, c), c) for v, c in sides]
+    parts = [logsumexp1(d, c * (torch.sigmoid(2 * d.detach()) > margin)) for d, c in biased]
+    return reduce(parts[0] + parts[1], sample_weight, reduction)
+
+
+def adaptive_threshold_loss(
+    scores: Tensor,
+    targets: Tensor,
+    *,
+    bound: Weight = 0.0,
+    label_mask: Tensor | None = None,
+    label_weight: Weight | None = None,
+    pos_weight: Weight | None = None,
+    sample_weight: Tensor | None = None,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    r"""Adaptive threshold loss (ATL): softmax against a threshold class, above and below.
+
+    $$\ell(s, y) = -\sum_{i \in P} w_i\,u_i \log\frac{e^{s_i}}{\sum_{P} e^{s} + e^t}
+                 - \log\frac{e^t}{\sum_{N} w\,e^{s} + e^t}$$
+
+    The second term is ZLPR's with the threshold t. Decides at the bound t.
+
+    Args:
+        scores: Shape (..., L).
+        targets: Shape (..., L), bool, integer or float, each 0 or 1.
+        bound: t, the score of the threshold class: a number or a tensor, of shape (L,) per label,
+            of shape (..., 1) per sample. It may require a gradient.
+        label_mask: Shape (L,) or (..., L), bool; False = unknown or impossible label.
+        label_weight: $w$, a number or of shape (L,) or (..., L), at least 0.
+        pos_weight: $u$, as `label_weight`, for positive labels.
+        sample_weight: Shape (...), multiplies the samples' losses.
+        reduction: "mean" over the samples, "sum" or "none".
+
+    Returns:
+        A number, or shape (...) for "none"; float32 for scores in half precision.
+
+    Example:
+        >>> adaptive_threshold_loss(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
+        tensor(0.4759)
+
+    References:
+        Zhou et al., "Document-Level Relation Extraction with Adaptive Thresholding and Localized
+        Context Pooling", 2021.
+    """
+    relative = subtract_bound(scores, bound, "bound")
+    cells = prepare(relative, targets, label_mask, label_weight, pos_weight, hard=True)
+    is_positive = (cells.positive != 0).to(cells.scores.dtype)
+    normaliser = logsumexp1(cells.scores, is_positive).unsqueeze(-1)
+    shortfall = torch.where(is_positive == 0, 0.0, normaliser) - torch.where(
+        is_positive == 0, 0.0, cells.scores
+    )
+    above = (cells.positive * shortfall).sum(dim=-1)
+    values = above + logsumexp1(cells.scores, cells.negative)
+    return reduce(values, sample_weight, reduction)
+
+
+class HBMLoss(LossModule):
+    """`hbm_loss` as a module.
+
+    Args:
+        bound: Where the bound starts; a number or a tensor.
+        learn_bound: Make the bound a parameter, as the authors do.
+        alpha: Size of the bias.
+        margin: Labels that are right by that much count for nothing.
+        label_weight: A number or of shape (L,).
+        pos_weight: As `label_weight`, for positive labels.
+        reduction: "mean" over the samples, "sum" or "none".
+
+    Example:
+        >>> loss = HBMLoss(learn_bound=False)
+        >>> loss(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
+        tensor(0.8856)
+    """
+
+    function = staticmethod(hbm_loss)
+    bound: Tensor
+
+    def __init__(
+        self,
+        *,
+        bound: Weight = 0.0,
+        learn_bound: bool = True,
+        alpha: float = 1.0,
+        margin: float = 0.01,
+        label_weight: Weight | None = None,
+        pos_weight: Weight | None = None,
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__(
+            bound=as_tensor(bound, learn=learn_bound),
+            alpha=alpha,
+            margin=margin,
+            label_weight=label_weight,
+            pos_weight=pos_weight,
+            reduction=reduction,
+        )
+
+
+class AdaptiveThresholdLoss(LossModule):
+    """`adaptive_threshold_loss` as a module.
+
+    Args:
+        bound: Where the score of the threshold class starts; a number or a tensor.
+        learn_bound: Make the bound a parameter, trained with the model.
+        label_weight: A number or of shape (L,).
+        pos_weight: As `label_weight`, for positive labels.
+        reduction: "mean" over the samples, "sum" or "none".
+
+    Example:
+        >>> loss = AdaptiveThresholdLoss(learn_bound=False)
+        >>> loss(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
+        tensor(0.4759)
+    """
+
+    function = staticmethod(adaptive_threshold_loss)
+    bound: Tensor
+
+    def __init__(
+        self,
+        *,
+        bound: Weight = 0.0,
+        learn_bound: bool = True,
+        label_weight: Weight | None = None,
+        pos_weight: Weight | None = None,
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__(
+            bound=as_tensor(bound, learn=learn_bound),
+            label_weight=label_weight,
+            pos_weight=pos_weight,
+            reduction=reduction,
+        )
+
+
+def _standard_deviation(values: Tensor, coefficients: Tensor) -> Tensor:
+    """Of the finite values that count, without a gradient; 0 for none or one. Shape (..., 1)."""
+    values = values.detach()
+    counted = ((coefficients != 0) & values.isfinite()).to(values.dtype)
+    values = torch.where(counted == 0, 0.0, values)
+    number = counted.sum(dim=-1, keepdim=True).clamp(min=1)
+    mean = values.sum(dim=-1, keepdim=True) / number
+    return (((values - mean) * counted).square().sum(dim=-1, keepdim=True) / number).sqrt()

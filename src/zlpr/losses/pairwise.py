@@ -1,0 +1,664 @@
+"""Losses that put a sample's labels above its other labels; all but cross entropy over pairs.
+
+They rank: adding a constant to all scores of a sample changes nothing, so none has a bound to
+decide at. A sample without a pair, and one without a positive label in cross entropy, has the
+loss 0 and no gradient. Targets must be 0 or 1, for soft targets do not define pairs; cross
+entropy takes both.
+"""
+
+import torch
+from torch import Tensor
+
+from zlpr.losses._arguments import Cells, Weight, check_number, prepare
+from zlpr.losses._logsumexp import logsumexp, softplus
+from zlpr.losses._module import LossModule
+from zlpr.losses._pairs import hinge_sum, rank_of_labels
+from zlpr.losses._reduce import (
+    ONE_PROCESS,
+    BatchReduction,
+    Reduction,
+    check_reduction,
+    check_sample_weight,
+    reduce,
+)
+
+
+def cross_entropy_loss(
+    scores: Tensor,
+    targets: Tensor,
+    *,
+    label_mask: Tensor | None = None,
+    label_weight: Weight | None = None,
+    sample_weight: Tensor | None = None,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    r"""Softmax cross entropy.
+
+    $$\ell(s, y) = \sum_i \frac{w_i\,y_i}{\sum_l y_l} \log \sum_j e^{s_j - s_i}$$
+
+    For one positive label i this is $\log(1 + \sum_{j \ne i} e^{s_j - s_i})$; several share the
+    target evenly. Only ranks.
+
+    Args:
+        scores: Shape (..., L).
+        targets: Shape (..., L), bool, integer, or soft targets in [0, 1].
+        label_mask: Shape (L,) or (..., L), bool; False = unknown or impossible label.
+        label_weight: $w$, a number or of shape (L,) or (..., L); weighs a label where positive.
+        sample_weight: Shape (...), multiplies the samples' losses.
+        reduction: "mean" over the samples, "sum" or "none".
+
+    Returns:
+        A number, or shape (...) for "none"; float32 for scores in half precision.
+
+    Example:
+        >>> cross_entropy_loss(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
+        tensor(0.0550)
+
+    References:
+        Mahajan et al., "Exploring the Limits of Weakly Supervised Pretraining", 2018, for several
+        positive labels.
+    """
+    cells = prepare(scores, targets, label_mask, label_weight)
+    truth = targets.to(cells.scores.dtype)
+    truth = truth if label_mask is None else truth * label_mask
+    total = truth.sum(dim=-1, keepdim=True)
+    share = cells.positive / torch.where(total == 0, 1.0, total)
+    counted = torch.ones_like(truth) if label_mask is None else torch.ones_like(truth) * label_mask
+    counted = counted * (total > 0)  # a sample without a positive label has no loss
+    normaliser = logsumexp(cells.scores, counted).unsqueeze(-1)
+    terms = torch.where(share == 0, 0.0, normaliser) - torch.where(share == 0, 0.0, cells.scores)
+    return reduce((share * terms).sum(dim=-1), sample_weight, reduction)
+
+
+def lsep_loss(
+    scores: Tensor,
+    targets: Tensor,
+    *,
+    pairs: int | None = None,
+    generator: torch.Generator | None = None,
+    label_mask: Tensor | None = None,
+    label_weight: Weight | None = None,
+    pos_weight: Weight | None = None,
+    sample_weight: Tensor | None = None,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    r"""Log-sum-exp pairwise loss (LSEP), over all pairs or a sample of them.
+
+    $$\ell(s, y) = \log\Big(1 + \sum_{i \in P} \sum_{j \in N} w_i\,u_i\,w_j\,e^{s_j - s_i}\Big)$$
+
+    Only ranks. Over all pairs the double sum is a product of two sums, so it costs O(L).
+
+    Args:
+        scores: Shape (..., L).
+        targets: Shape (..., L), bool, integer or float, each 0 or 1.
+        pairs: Sum over at most so many pairs a sample, drawn at random without repetition; a
+            sample that has no more keeps all of them. None = all pairs.
+        generator: Source of the draws; torch's default generator if None.
+        label_mask: Shape (L,) or (..., L), bool; False = unknown or impossible label.
+        label_weight: $w$, a number or of shape (L,) or (..., L), at least 0.
+        pos_weight: $u$, as `label_weight`, for positive labels.
+        sample_weight: Shape (...), multiplies the samples' losses.
+        reduction: "mean" over the samples, "sum" or "none".
+
+    Returns:
+        A number, or shape (...) for "none"; float32 for scores in half precision.
+
+    Example:
+        >>> lsep_loss(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
+        tensor(0.0550)
+
+    References:
+        Li et al., "Improving Pairwise Ranking for Multi-label Image Classification", 2017.
+    """
+    if pairs is not None and (isinstance(pairs, bool) or not isinstance(pairs, int) or pairs < 1):
+        raise ValueError(f"pairs must be None or an integer of at least 1, got {pairs!r}")
+    cells = prepare(scores, targets, label_mask, label_weight, pos_weight, hard=True)
+    if pairs is None:
+        values = softplus(_log_pair_sum(cells))
+    else:
+        values = softplus(_log_sampled_pair_sum(cells, pairs, generator))
+    return reduce(values, sample_weight, reduction)
+
+
+def bp_mll_loss(
+    scores: Tensor,
+    targets: Tensor,
+    *,
+    log: bool = True,
+    label_mask: Tensor | None = None,
+    label_weight: Weight | None = None,
+    pos_weight: Weight | None = None,
+    sample_weight: Tensor | None = None,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    r"""BP-MLL: the sum of the exponentials of all wrong-way score differences, or its logarithm.
+
+    $$\ell(s, y) = \log \sum_{i \in P} \sum_{j \in N} w_i\,u_i\,w_j\,e^{s_j - s_i}$$
+
+    Only ranks. The log form is not bounded below; the plain form grows without the logarithm and
+    overflows for score differences beyond 88 in float32, as the formula does.
+
+    Args:
+        scores: Shape (..., L).
+        targets: Shape (..., L), bool, integer or float, each 0 or 1.
+        log: The log form, in which it is trained; False for the plain sum.
+        label_mask: Shape (L,) or (..., L), bool; False = unknown or impossible label.
+        label_weight: $w$, a number or of shape (L,) or (..., L), at least 0.
+        pos_weight: $u$, as `label_weight`, for positive labels.
+        sample_weight: Shape (...), multiplies the samples' losses.
+        reduction: "mean" over the samples, "sum" or "none".
+
+    Returns:
+        A number, or shape (...) for "none"; float32 for scores in half precision.
+
+    Example:
+        >>> scores, targets = torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]])
+        >>> bp_mll_loss(scores, targets)
+        tensor(-2.8731)
+        >>> bp_mll_loss(scores, targets, log=False)
+        tensor(0.0565)
+
+    References:
+        Zhang and Zhou, "Multilabel Neural Networks with Applications to Functional Genomics and
+        Text Categorization", 2006.
+    """
+    cells = prepare(scores, targets, label_mask, label_weight, pos_weight, hard=True)
+    log_sum = _log_pair_sum(cells)
+    values = torch.where(log_sum == -torch.inf, 0.0, log_sum) if log else torch.exp(log_sum)
+    return reduce(values, sample_weight, reduction)
+
+
+def circle_loss(
+    scores: Tensor,
+    targets: Tensor,
+    *,
+    gamma: float = 1.0,
+    margin: float = 0.25,
+    label_mask: Tensor | None = None,
+    label_weight: Weight | None = None,
+    pos_weight: Weight | None = None,
+    sample_weight: Tensor | None = None,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    r"""Circle loss: LSEP that weighs each label by how far it is from its optimum.
+
+    $$\ell(s, y) = \log\Big(1 + \sum_{j \in N} e^{\gamma\,a_j (s_j - m)}
+                   \sum_{i \in P} e^{-\gamma\,a_i (s_i - (1 - m))}\Big),\quad
+    a_j = \max(0, s_j + m),\; a_i = \max(0, 1 + m - s_i)$$
+
+    The weights a carry no gradient. Only ranks. It was made for similarities in [-1, 1], where a
+    larger `gamma` (64 and more) is usual.
+
+    Args:
+        scores: Shape (..., L).
+        targets: Shape (..., L), bool, integer or float, each 0 or 1.
+        gamma: Scale, above 0.
+        margin: m, the relaxation.
+        label_mask: Shape (L,) or (..., L), bool; False = unknown or impossible label.
+        label_weight: A number or of shape (L,) or (..., L); multiplies the exponentials.
+        pos_weight: As `label_weight`, for positive labels.
+        sample_weight: Shape (...), multiplies the samples' losses.
+        reduction: "mean" over the samples, "sum" or "none".
+
+    Returns:
+        A number, or shape (...) for "none"; float32 for scores in half precision.
+
+    Example:
+        >>> circle_loss(torch.tensor([[0.9, -0.5, 0.2]]), torch.tensor([[1, 0, 0]]))
+        tensor(1.0566)
+
+    References:
+        Sun et al., "Circle Loss: A Unified Perspective of Pair Similarity Optimization", 2020.
+    """
+    check_number("gamma", gamma, above=0.0)
+    check_number("margin", margin)
+    cells = prepare(scores, targets, label_mask, label_weight, pos_weight, hard=True)
+    s = torch.where((cells.negative != 0) & (cells.scores == -torch.inf), -margin, cells.scores)
+    weight_negative = (s + margin).clamp(min=0).detach()
+    weight_positive = (1 + margin - s).clamp(min=0).detach()
+    negative = logsumexp(gamma * weight_negative * (s - margin), cells.negative)
+    positive = logsumexp(-gamma * weight_positive * (s - (1 - margin)), cells.positive)
+    return reduce(softplus(negative + positive), sample_weight, reduction)
+
+
+def ranking_loss(
+    scores: Tensor,
+    targets: Tensor,
+    *,
+    margin: float = 1.0,
+    label_mask: Tensor | None = None,
+    label_weight: Weight | None = None,
+    pos_weight: Weight | None = None,
+    sample_weight: Tensor | None = None,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    r"""Ranking loss (RL): a hinge for each pair of a positive and a negative label.
+
+    $$\ell(s, y) = \sum_{i \in P} \sum_{j \in N} w_i\,u_i\,w_j \max(0, a + s_j - s_i)$$
+
+    Only ranks. Exact in O(L log L) time and O(L) memory a sample.
+
+    Args:
+        scores: Shape (..., L).
+        targets: Shape (..., L), bool, integer or float, each 0 or 1.
+        margin: a.
+        label_mask: Shape (L,) or (..., L), bool; False = unknown or impossible label.
+        label_weight: $w$, a number or of shape (L,) or (..., L), at least 0.
+        pos_weight: $u$, as `label_weight`, for positive labels.
+        sample_weight: Shape (...), multiplies the samples' losses.
+        reduction: "mean" over the samples, "sum" or "none".
+
+    Returns:
+        A number, or shape (...) for "none"; float32 for scores in half precision.
+
+    Example:
+        >>> ranking_loss(torch.tensor([[0.5, -1.0, 0.0]]), torch.tensor([[1, 0, 0]]))
+        tensor(0.5000)
+
+    References:
+        Gong et al., "Deep Convolutional Ranking for Multilabel Image Annotation", 2014.
+    """
+    check_number("margin", margin)
+    cells = prepare(scores, targets, label_mask, label_weight, pos_weight, hard=True)
+    values = hinge_sum(cells.scores, cells.positive, cells.negative, margin)
+    return reduce(values, sample_weight, reduction)
+
+
+def warp_loss(
+    scores: Tensor,
+    targets: Tensor,
+    *,
+    margin: float = 1.0,
+    label_mask: Tensor | None = None,
+    label_weight: Weight | None = None,
+    pos_weight: Weight | None = None,
+    sample_weight: Tensor | None = None,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    r"""WARP: the ranking loss, each positive label weighted by its rank.
+
+    $$\ell(s, y) = \sum_{i \in P} \sum_{j \in N} r_i\,w_i\,u_i\,w_j \max(0, a + s_j - s_i)$$
+
+    $r_i$ is the rank of label i among all labels of the sample, 1 for the top, and carries no
+    gradient; labels with equal scores share the better rank. Only ranks. Exact in O(L log L) time
+    and O(L) memory a sample: the rank is computed, not estimated by drawing negatives.
+
+    Args:
+        scores: Shape (..., L).
+        targets: Shape (..., L), bool, integer or float, each 0 or 1.
+        margin: a.
+        label_mask: Shape (L,) or (..., L), bool; False = unknown or impossible label.
+        label_weight: $w$, a number or of shape (L,) or (..., L), at least 0.
+        pos_weight: $u$, as `label_weight`, for positive labels.
+        sample_weight: Shape (...), multiplies the samples' losses.
+        reduction: "mean" over the samples, "sum" or "none".
+
+    Returns:
+        A number, or shape (...) for "none"; float32 for scores in half precision.
+
+    Example:
+        >>> warp_loss(torch.tensor([[-0.5, -1.0, 0.0]]), torch.tensor([[1, 0, 0]]))
+        tensor(4.)
+
+    References:
+        Weston et al., "WSABIE: Scaling Up to Large Vocabulary Image Annotation", 2011;
+        Gong et al., "Deep Convolutional Ranking for Multilabel Image Annotation", 2014.
+    """
+    check_number("margin", margin)
+    cells = prepare(scores, targets, label_mask, label_weight, pos_weight, hard=True)
+    visible = cells.scores.detach()
+    if label_mask is not None:
+        visible = torch.where(label_mask, visible, -torch.inf)
+    positive = cells.positive * rank_of_labels(visible)
+    values = hinge_sum(cells.scores, positive, cells.negative, margin)
+    return reduce(values, sample_weight, reduction)
+
+
+def two_way_loss(
+    scores: Tensor,
+    targets: Tensor,
+    *,
+    positive_temperature: float = 4.0,
+    negative_temperature: float = 1.0,
+    batch: BatchReduction = ONE_PROCESS,
+    label_mask: Tensor | None = None,
+    label_weight: Weight | None = None,
+    sample_weight: Tensor | None = None,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    r"""Two-way loss: pairs of labels within each sample and pairs of samples for each label.
+
+    $$\ell = \frac{1}{|K|} \sum_{k \in K} f(s_{k\cdot}, y_{k\cdot})
+           + \frac{1}{|M|} \sum_{l \in M} f(s_{\cdot l}, y_{\cdot l}),\quad
+    f(s, y) = \log\Big(1 + \Big(\sum_N e^{s/T_n}\Big)^{T_n} \Big(\sum_P e^{-s/T_p}\Big)^{T_p}\Big)$$
+
+    K are the samples and M the labels of the batch that have a positive cell. Only ranks.
+
+    Args:
+        scores: Shape (..., L).
+        targets: Shape (..., L), bool, integer or float, each 0 or 1.
+        positive_temperature: $T_p$, above 0.
+        negative_temperature: $T_n$, above 0.
+        batch: What joins the sums over the batch when several processes share it.
+        label_mask: Shape (L,) or (..., L), bool; a cell with False is left out of all sums.
+        label_weight: A number or of shape (L,) or (..., L); multiplies the exponentials.
+        sample_weight: Shape (...), multiplies the samples' terms; the labels' terms stay.
+        reduction: "mean" is the loss above; "sum" leaves out the two divisions; "none" gives the
+            samples' terms and then the labels', shape (samples + L,).
+
+    Returns:
+        A number, or shape (samples + L,) for "none"; float32 for scores in half precision.
+
+    Example:
+        >>> scores = torch.tensor([[2.0, -1.0], [-3.0, 1.0]])
+        >>> two_way_loss(scores, torch.tensor([[1, 0], [0, 1]]))
+        tensor(0.1002)
+
+    References:
+        Kobayashi, "Two-Way Multi-Label Loss", 2023.
+    """
+    check_number("positive_temperature", positive_temperature, above=0.0)
+    check_number("negative_temperature", negative_temperature, above=0.0)
+    check_reduction(reduction)
+    cells = prepare(scores, targets, label_mask, label_weight, hard=True)
+    weight = check_sample_weight(scores, sample_weight)
+    temperatures = (positive_temperature, negative_temperature)
+    rows = _flat(cells)
+    columns = Cells(rows.scores.mT, rows.positive.mT, rows.negative.mT)
+    samples, in_samples = _softplus_of_pairs(rows, temperatures)
+    labels, in_labels = _softplus_of_pairs(columns, temperatures, batch)
+    samples = samples if weight is None else samples * weight.reshape(-1)
+    if reduction == "none":
+        return torch.cat([samples, labels])
+    total, count = batch.sum(torch.stack([samples.sum(), in_samples.sum()]))
+    if reduction == "sum":
+        return torch.add(total, labels.sum())
+    label_mean = labels.sum() / in_labels.sum().clamp(min=1)
+    return torch.add(total / count.clamp(min=1), label_mean)
+
+
+class CrossEntropyLoss(LossModule):
+    """`cross_entropy_loss` as a module.
+
+    Args:
+        label_weight: A number or of shape (L,).
+        reduction: "mean" over the samples, "sum" or "none".
+
+    Example:
+        >>> CrossEntropyLoss()(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
+        tensor(0.0550)
+    """
+
+    function = staticmethod(cross_entropy_loss)
+
+    def __init__(
+        self,
+        *,
+        label_weight: Weight | None = None,
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__(
+            label_weight=label_weight,
+            reduction=reduction,
+        )
+
+
+class LSEPLoss(LossModule):
+    """`lsep_loss` as a module.
+
+    Args:
+        pairs: Sum over at most so many random pairs a sample; None = all pairs.
+        label_weight: A number or of shape (L,).
+        pos_weight: As `label_weight`, for positive labels.
+        reduction: "mean" over the samples, "sum" or "none".
+
+    Example:
+        >>> LSEPLoss()(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
+        tensor(0.0550)
+    """
+
+    function = staticmethod(lsep_loss)
+
+    def __init__(
+        self,
+        *,
+        pairs: int | None = None,
+        label_weight: Weight | None = None,
+        pos_weight: Weight | None = None,
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__(
+            pairs=pairs,
+            label_weight=label_weight,
+            pos_weight=pos_weight,
+            reduction=reduction,
+        )
+
+
+class BPMLLLoss(LossModule):
+    """`bp_mll_loss` as a module.
+
+    Args:
+        log: The log form; False for the plain sum.
+        label_weight: A number or of shape (L,).
+        pos_weight: As `label_weight`, for positive labels.
+        reduction: "mean" over the samples, "sum" or "none".
+
+    Example:
+        >>> BPMLLLoss()(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
+        tensor(-2.8731)
+    """
+
+    function = staticmethod(bp_mll_loss)
+
+    def __init__(
+        self,
+        *,
+        log: bool = True,
+        label_weight: Weight | None = None,
+        pos_weight: Weight | None = None,
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__(
+            log=log,
+            label_weight=label_weight,
+            pos_weight=pos_weight,
+            reduction=reduction,
+        )
+
+
+class CircleLoss(LossModule):
+    """`circle_loss` as a module.
+
+    Args:
+        gamma: Scale, above 0.
+        margin: The relaxation.
+        label_weight: A number or of shape (L,).
+        pos_weight: As `label_weight`, for positive labels.
+        reduction: "mean" over the samples, "sum" or "none".
+
+    Example:
+        >>> CircleLoss()(torch.tensor([[0.9, -0.5, 0.2]]), torch.tensor([[1, 0, 0]]))
+        tensor(1.0566)
+    """
+
+    function = staticmethod(circle_loss)
+
+    def __init__(
+        self,
+        *,
+        gamma: float = 1.0,
+        margin: float = 0.25,
+        label_weight: Weight | None = None,
+        pos_weight: Weight | None = None,
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__(
+            gamma=gamma,
+            margin=margin,
+            label_weight=label_weight,
+            pos_weight=pos_weight,
+            reduction=reduction,
+        )
+
+
+class RankingLoss(LossModule):
+    """`ranking_loss` as a module.
+
+    Args:
+        margin: By how much a positive label is to lead.
+        label_weight: A number or of shape (L,).
+        pos_weight: As `label_weight`, for positive labels.
+        reduction: "mean" over the samples, "sum" or "none".
+
+    Example:
+        >>> RankingLoss()(torch.tensor([[0.5, -1.0, 0.0]]), torch.tensor([[1, 0, 0]]))
+        tensor(0.5000)
+    """
+
+    function = staticmethod(ranking_loss)
+
+    def __init__(
+        self,
+        *,
+        margin: float = 1.0,
+        label_weight: Weight | None = None,
+        pos_weight: Weight | None = None,
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__(
+            margin=margin,
+            label_weight=label_weight,
+            pos_weight=pos_weight,
+            reduction=reduction,
+        )
+
+
+class WARPLoss(LossModule):
+    """`warp_loss` as a module.
+
+    Args:
+        margin: By how much a positive label is to lead.
+        label_weight: A number or of shape (L,).
+        pos_weight: As `label_weight`, for positive labels.
+        reduction: "mean" over the samples, "sum" or "none".
+
+    Example:
+        >>> WARPLoss()(torch.tensor([[-0.5, -1.0, 0.0]]), torch.tensor([[1, 0, 0]]))
+        tensor(4.)
+    """
+
+    function = staticmethod(warp_loss)
+
+    def __init__(
+        self,
+        *,
+        margin: float = 1.0,
+        label_weight: Weight | None = None,
+        pos_weight: Weight | None = None,
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__(
+            margin=margin,
+            label_weight=label_weight,
+            pos_weight=pos_weight,
+            reduction=reduction,
+        )
+
+
+class TwoWayLoss(LossModule):
+    """`two_way_loss` as a module.
+
+    Args:
+        positive_temperature: Temperature of the positive cells.
+        negative_temperature: Temperature of the negative cells.
+        batch: What joins the sums over the batch when several processes share it.
+        label_weight: A number or of shape (L,).
+        reduction: "mean", "sum" or "none", as in `two_way_loss`.
+
+    Example:
+        >>> loss = TwoWayLoss()
+        >>> loss(torch.tensor([[2.0, -1.0], [-3.0, 1.0]]), torch.tensor([[1, 0], [0, 1]]))
+        tensor(0.1002)
+    """
+
+    function = staticmethod(two_way_loss)
+
+    def __init__(
+        self,
+        *,
+        positive_temperature: float = 4.0,
+        negative_temperature: float = 1.0,
+        batch: BatchReduction = ONE_PROCESS,
+        label_weight: Weight | None = None,
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__(
+            positive_temperature=positive_temperature,
+            negative_temperature=negative_temperature,
+            batch=batch,
+            label_weight=label_weight,
+            reduction=reduction,
+        )
+
+
+def _log_pair_sum(cells: Cells) -> Tensor:
+    """`log sum_P sum_N a_i b_j e^(s_j - s_i)`, -inf without a pair."""
+    negative = logsumexp(cells.scores, cells.negative)
+    positive = logsumexp(-cells.scores, cells.positive)
+    return torch.where(negative == -torch.inf, -torch.inf, negative + positive)
+
+
+def _log_sampled_pair_sum(cells: Cells, pairs: int, generator: torch.Generator | None) -> Tensor:
+    """The same over a sample of the pairs; a pair drawn twice counts once.
+
+    Pairs are numbered: with the positive labels first, then the negative ones, pair n joins the
+    positive label `n // |N|` and the negative label `n % |N|`.
+    """
+    is_positive, is_negative = cells.positive > 0, cells.negative > 0
+    order = (2 * is_positive.int() + is_negative.int()).argsort(dim=-1, descending=True)
+    num_positive = is_positive.sum(dim=-1, keepdim=True)
+    num_negative = is_negative.sum(dim=-1, keepdim=True)
+    numbers, counted = _draw(num_positive * num_negative, pairs, generator)
+    divisor = num_negative.clamp(min=1)
+    last = max(cells.scores.shape[-1] - 1, 0)
+    positive = order.gather(-1, (numbers // divisor).clamp(max=last))
+    negative = order.gather(-1, (num_positive + numbers % divisor).clamp(max=last))
+    higher, lower = cells.scores.gather(-1, positive), cells.scores.gather(-1, negative)
+    weight = cells.positive.gather(-1, positive) * cells.negative.gather(-1, negative)
+    counted = counted & (lower != -torch.inf)
+    difference = torch.where(counted, lower, 0.0) - torch.where(counted, higher, 0.0)
+    return logsumexp(difference, weight * counted)
+
+
+def _draw(total: Tensor, size: int, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+    """Numbers in [0, total), shape (..., size), and which of them count: each at most once."""
+    shape = (*total.shape[:-1], size)
+    uniform = torch.rand(shape, dtype=torch.float64, device=total.device, generator=generator)
+    every = torch.arange(size, device=total.device)
+    drawn = (uniform * total).long().sort(dim=-1).values
+    fresh = torch.ones_like(drawn, dtype=torch.bool)
+    fresh[..., 1:] = drawn[..., 1:] != drawn[..., :-1]
+    few = total <= size
+    return torch.where(few, every, drawn), torch.where(few, every < total, fresh)
+
+
+def _flat(cells: Cells) -> Cells:
+    """The cells with all leading dimensions in one."""
+    shape = (-1, cells.scores.shape[-1])
+    return Cells(*(x.reshape(shape) for x in (cells.scores, cells.positive, cells.negative)))
+
+
+def _softplus_of_pairs(
+    cells: Cells,
+    temperatures: tuple[float, float],
+    batch: BatchReduction = ONE_PROCESS,
+) -> tuple[Tensor, Tensor]:
+    """The two-way loss's term of each row, 0 without a positive cell, and 1 where there is one."""
+    warm, cool = temperatures
+    log_positive = logsumexp(-cells.scores / warm, cells.positive, batch)
+    log_negative = logsumexp(cells.scores / cool, cells.negative, batch)
+    pairs = torch.where(
+        log_negative == -torch.inf, -torch.inf, cool * log_negative + warm * log_positive
+    )
+    return softplus(pairs), (log_positive != -torch.inf).to(cells.scores.dtype)

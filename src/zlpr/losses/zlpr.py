@@ -1,0 +1,218 @@
+"""ZLPR, the zero-bounded log-sum-exp and pairwise rank-based loss, from targets or from indices."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from zlpr.losses._arguments import Weight, check_scores, holds, prepare
+from zlpr.losses._bound import as_tensor, subtract_bound
+from zlpr.losses._logsumexp import logsumexp1
+from zlpr.losses._module import LossModule
+from zlpr.losses._reduce import Reduction, reduce
+
+
+def zlpr_loss(
+    scores: Tensor,
+    targets: Tensor,
+    *,
+    threshold: Weight = 0.0,
+    label_mask: Tensor | None = None,
+    label_weight: Weight | None = None,
+    pos_weight: Weight | None = None,
+    sample_weight: Tensor | None = None,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    r"""ZLPR: raises the scores of a sample's labels above a bound and all others below it.
+
+    $$\ell(s, y) = \log\Big(1 + \sum_l w_l\,u_l\,y_l\,e^{-(s_l - s_0)}\Big)
+                 + \log\Big(1 + \sum_l w_l\,(1 - y_l)\,e^{s_l - s_0}\Big)$$
+
+    with label weights $w$, positive weights $u$ and the threshold $s_0$ (TLPR), all of which may
+    be left out. Labels are predicted where $s_l > s_0$: at zero, without any search.
+
+    Args:
+        scores: Shape (..., L). An impossible label may have the score -inf.
+        targets: Shape (..., L), bool, integer, or soft targets in [0, 1]. With soft targets the
+            minimum is at $y = \sigma(2 (s - s_0))$. Targets that are not bool are checked to lie
+            in [0, 1], which waits for the device; bool targets need no check.
+        threshold: $s_0$, a number or a tensor: of shape (L,) per label, of shape (..., 1) per
+            sample. It may require a gradient.
+        label_mask: Shape (L,) or (..., L), bool; False = unknown or impossible label.
+        label_weight: $w$, a number or of shape (L,) or (..., L), at least 0.
+        pos_weight: $u$, as `label_weight`. $u = e^m$ is a margin of m for the positive labels.
+        sample_weight: Shape (...), multiplies the samples' losses.
+        reduction: "mean" over the samples, "sum" or "none".
+
+    Returns:
+        A number, or shape (...) for "none"; float32 for scores in half precision.
+
+    Example:
+        >>> scores = torch.tensor([[2.0, -1.0, -3.0]])
+        >>> targets = torch.tensor([[True, False, False]])
+        >>> zlpr_loss(scores, targets)
+        tensor(0.4759)
+        >>> zlpr_loss(scores, targets, threshold=1.0)
+        tensor(0.4562)
+
+    References:
+        Su et al., "ZLPR: A Novel Loss for Multi-label Classification", 2022.
+    """
+    scores = subtract_bound(scores, threshold, "threshold")
+    cells = prepare(scores, targets, label_mask, label_weight, pos_weight)
+    values = logsumexp1(-cells.scores, cells.positive) + logsumexp1(cells.scores, cells.negative)
+    return reduce(values, sample_weight, reduction)
+
+
+def sparse_zlpr_loss(
+    scores: Tensor,
+    indices: Tensor,
+    *,
+    threshold: Weight = 0.0,
+    label_mask: Tensor | None = None,
+    label_weight: Weight | None = None,
+    pos_weight: Weight | None = None,
+    sample_weight: Tensor | None = None,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    r"""ZLPR from the indices of the positive labels; the value of `zlpr_loss`, sooner.
+
+    $$\ell(s, P) = \log\Big(1 + \sum_{i \in P} e^{-s_i}\Big)
+                 + \log\Big(1 + \sum_{j \notin P} e^{s_j}\Big)$$
+
+    The negative labels are summed themselves, never found by subtracting the positive ones from
+    all, so that a confident positive label costs no precision.
+
+    Args:
+        scores: Shape (..., L).
+        indices: Shape (..., K), integer: each sample's positive labels in any order, padded with
+            -1. An index that is repeated counts once. One outside [-1, L) is an error.
+        threshold: As in `zlpr_loss`.
+        label_mask: As in `zlpr_loss`.
+        label_weight: As in `zlpr_loss`.
+        pos_weight: As in `zlpr_loss`.
+        sample_weight: As in `zlpr_loss`.
+        reduction: As in `zlpr_loss`.
+
+    Returns:
+        A number, or shape (...) for "none"; float32 for scores in half precision.
+
+    Example:
+        >>> scores = torch.tensor([[2.0, -1.0, -3.0], [0.5, 0.1, -2.0]])
+        >>> indices = torch.tensor([[0, -1], [0, 1]])
+        >>> sparse_zlpr_loss(scores, indices, reduction="none")
+        tensor([0.4759, 1.0478])
+
+    References:
+        Su et al., "ZLPR: A Novel Loss for Multi-label Classification", 2022.
+    """
+    check_scores(scores)
+    targets = _targets_of(indices, scores)
+    return zlpr_loss(
+        scores,
+        targets,
+        threshold=threshold,
+        label_mask=label_mask,
+        label_weight=label_weight,
+        pos_weight=pos_weight,
+        sample_weight=sample_weight,
+        reduction=reduction,
+    )
+
+
+class ZLPRLoss(LossModule):
+    """`zlpr_loss` as a module, a drop-in for `torch.nn.BCEWithLogitsLoss`.
+
+    Args:
+        threshold: The bound that scores are compared with; a number or a tensor.
+        learn_threshold: Make the threshold a parameter, to be trained with the model.
+        label_weight: As in `zlpr_loss`.
+        pos_weight: As in `zlpr_loss`.
+        reduction: "mean" over the samples, "sum" or "none".
+
+    Example:
+        >>> loss = ZLPRLoss()
+        >>> loss(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[True, False, False]]))
+        tensor(0.4759)
+    """
+
+    function: ClassVar[Callable[..., Tensor]] = staticmethod(zlpr_loss)
+
+    def __init__(
+        self,
+        *,
+        threshold: Weight = 0.0,
+        learn_threshold: bool = False,
+        label_weight: Weight | None = None,
+        pos_weight: Weight | None = None,
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__(
+            threshold=as_tensor(threshold, learn=True) if learn_threshold else threshold,
+            label_weight=label_weight,
+            pos_weight=pos_weight,
+            reduction=reduction,
+        )
+
+    @property
+    def bound(self) -> Tensor:
+        """The threshold that scores are compared with."""
+        return torch.as_tensor(self.options["threshold"])
+
+
+class SparseZLPRLoss(ZLPRLoss):
+    """`sparse_zlpr_loss` as a module, called as `module(scores, indices)`.
+
+    Args:
+        threshold: The bound that scores are compared with; a number or a tensor.
+        learn_threshold: Make the threshold a parameter, to be trained with the model.
+        label_weight: As in `zlpr_loss`.
+        pos_weight: As in `zlpr_loss`.
+        reduction: "mean" over the samples, "sum" or "none".
+
+    Example:
+        >>> loss = SparseZLPRLoss(reduction="sum")
+        >>> loss(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[0, -1]]))
+        tensor(0.4759)
+    """
+
+    function = staticmethod(sparse_zlpr_loss)
+
+    def _example(self, scores: Tensor) -> Tensor:
+        return torch.full((*scores.shape[:-1], 1), -1, device=scores.device)
+
+
+def _targets_of(indices: Tensor, scores: Tensor) -> Tensor:
+    """Boolean targets with the given positive labels."""
+    _check_indices(indices, scores)
+    num_labels = scores.shape[-1]
+    targets = torch.zeros(
+        (*scores.shape[:-1], num_labels + 1), dtype=torch.bool, device=scores.device
+    )
+    columns = torch.where(indices < 0, num_labels, indices).long()
+    return targets.scatter(-1, columns, True)[..., :num_labels]
+
+
+def _check_indices(indices: Any, scores: Tensor) -> None:
+    """Indices are integers in [-1, L), with the scores' leading shape."""
+    if not isinstance(indices, Tensor):
+        raise TypeError(f"indices must be a tensor, got {type(indices).__name__}")
+    if indices.is_floating_point() or indices.is_complex() or indices.dtype is torch.bool:
+        raise TypeError(
+            f"indices must be an integer tensor (the positive labels, padded with -1), "
+            f"got {indices.dtype}"
+        )
+    if indices.dim() != scores.dim() or indices.shape[:-1] != scores.shape[:-1]:
+        raise ValueError(
+            f"indices must have the shape {(*scores.shape[:-1], 'K')} for scores of shape "
+            f"{tuple(scores.shape)}, got {tuple(indices.shape)}"
+        )
+    if indices.numel() == 0:
+        return
+    low, high = torch.aminmax(indices)
+    if not holds((low >= -1) & (high < scores.shape[-1])):
+        raise ValueError(
+            f"indices must lie in [0, {scores.shape[-1]}) or be -1 for padding, "
+            f"got values from {low.item()} to {high.item()}"
+        )
