@@ -16,15 +16,16 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from zlpr import data as data
+    from zlpr import decoding as decoding
     from zlpr import losses as losses
     from zlpr import metrics as metrics
     from zlpr import models as models
     from zlpr import training as training
     from zlpr.models import load as load
 
-_ROOMS = frozenset({"data", "losses", "metrics", "models", "training"})
+_ROOMS = frozenset({"data", "decoding", "losses", "metrics", "models", "training"})
 
-__all__ = ["__version__", "data", "load", "losses", "metrics", "models", "training"]
+__all__ = ["__version__", "data", "decoding", "load", "losses", "metrics", "models", "training"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,43 @@
+"""From scores to label sets and probabilities.
+
+Every rule is fitted on validation scores for a metric of the user's choice, decodes numpy arrays
+and tensors, and is kept as plain JSON:
+
+    >>> import numpy as np
+    >>> from zlpr.decoding import Threshold, from_config
+    >>> rule = Threshold().fit([[1, 0], [0, 1]], np.array([[0.9, 0.2], [0.1, 0.4]]))
+    >>> from_config(rule.to_config())(np.array([[0.5, 0.1]]))
+    array([[ True, False]])
+"""
+
+from zlpr.decoding._rule import DECISION_METRICS, Rule
+from zlpr.decoding.calibration import (
+    Calibrator,
+    ReliabilityCurve,
+    expected_calibration_error,
+    reliability_curve,
+)
+from zlpr.decoding.expected_f1 import ExpectedF1, expected_f1_curve
+from zlpr.decoding.label_count import LabelCount
+from zlpr.decoding.registry import available, create, from_config
+from zlpr.decoding.threshold import PerLabelThreshold, Threshold, ZeroBound
+from zlpr.decoding.top_k import TopK
+
+__all__ = [
+    "DECISION_METRICS",
+    "Calibrator",
+    "ExpectedF1",
+    "LabelCount",
+    "PerLabelThreshold",
+    "ReliabilityCurve",
+    "Rule",
+    "Threshold",
+    "TopK",
+    "ZeroBound",
+    "available",
+    "create",
+    "expected_calibration_error",
+    "expected_f1_curve",
+    "from_config",
+    "reliability_curve",
+]

@@ -1,0 +1,350 @@
+r"""Probabilities from scores, and how far they can be trusted.
+
+A model's scores become probabilities through a link, $\sigma(c s)$. For BCE $c = 1$. For ZLPR with
+soft targets the loss is least at $p = \sigma(2s)$, so $c = 2$; but models are trained on hard
+labels, and there $\sigma(2s)$ is not calibrated in general: with one label ZLPR is BCE and its
+link is $\sigma(s)$, and it slides towards $\sigma(2s)$ as labels are added. Probabilities that are
+shown to anyone or computed with need a `Calibrator` fitted on validation data.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zlpr._errors import UserError
+from zlpr.decoding._rule import (
+    Array,
+    BoolArray,
+    Config,
+    FloatArray,
+    Validation,
+    as_given,
+    check_number,
+    check_numbers,
+    check_scores,
+    check_width,
+)
+from zlpr.metrics import Labels, Scores
+
+__all__ = ["Calibrator", "ReliabilityCurve", "expected_calibration_error", "reliability_curve"]
+
+BLOCK_CELLS = 1 << 20
+Values = NDArray[np.float64]
+Derivatives = Callable[[Values, Values], Values]
+
+
+@dataclass
+class Calibrator:
+    r"""Probabilities from scores: $p_l = \sigma(c\, s_l / T_l + b_l)$.
+
+    Unfitted, the temperature is 1 and the bias 0: the bare link $\sigma(c s)$, which for ZLPR
+    ($c = 2$) is exact for soft targets only and not calibrated after training on hard labels
+    (see this module's head). `fit` finds temperature and bias by maximum likelihood on validation
+    data, with Platt's smoothed targets so that separable data does not drive them to infinity.
+
+    Which labels get their own: those with at least `min_positives` validation samples that have
+    the label and as many that do not. All others, absent ones included, share one temperature and
+    bias fitted on all cells. Where scores fall as the label becomes more likely, the slope stops
+    at a thousandth of the link's, so that probabilities always rise with scores.
+
+    Scores of -inf (impossible labels) get probability 0 and are left out of the fit.
+
+    Args:
+        link_scale: c, 2 for the ZLPR family and 1 for the BCE family
+            (`zlpr.losses.info(name).link_scale`).
+        temperature: T, one number or one per label.
+        bias: b, one number or one per label.
+        min_positives: how many samples on either side a label needs for its own T and b.
+
+    Example:
+        >>> Calibrator()(np.array([[0.0, 1.0]])).round(3)
+        array([[0.5  , 0.881]])
+    """
+
+    link_scale: float = 2.0
+    temperature: float | list[float] = 1.0
+    bias: float | list[float] = 0.0
+    min_positives: int = 20
+
+    def __post_init__(self) -> None:
+        check_number("link_scale", self.link_scale)
+        for name in ("temperature", "bias"):
+            value = getattr(self, name)
+            (check_numbers if isinstance(value, list) else check_number)(name, value)
+        if self.link_scale <= 0 or np.min(self.temperature) <= 0:
+            raise UserError("link_scale and temperature must be positive")
+        if isinstance(self.temperature, list) != isinstance(self.bias, list) or np.shape(
+            self.temperature
+        ) != np.shape(self.bias):
+            raise UserError("temperature and bias must both be numbers, or lists of one length")
+
+    def fit(self, y_true: Labels, y_score: Scores) -> "Calibrator":
+        """Fit temperature and bias on validation data.
+
+        Args:
+            y_true: true labels, shape (samples, labels), dense or CSR.
+            y_score: scores of the same shape, dense.
+
+        Returns:
+            The calibrator itself.
+        """
+        data = Validation.check(y_true, y_score, "micro_f1", "paper")
+        slope, bias = _fit_shared(data, self.link_scale)
+        slopes = np.full(data.true.shape[1], slope)
+        biases = np.full(data.true.shape[1], bias)
+        positives = data.true.sum(axis=0)
+        enough = np.minimum(positives, len(data.true) - positives) >= self.min_positives
+        for labels in _column_blocks(np.flatnonzero(enough), len(data.true)):
+            slopes[labels], biases[labels] = _fit_labels(data, labels, slope, bias, self.link_scale)
+        self.temperature = (self.link_scale / slopes).tolist()
+        self.bias = biases.tolist()
+        return self
+
+    def __call__(self, y_score: Array) -> Array:
+        """Probabilities of the same shape and kind as the scores, float32 or float64."""
+        probabilities: Array = as_given(y_score, self.probabilities(check_scores(y_score)))
+        return probabilities
+
+    def probabilities(self, scores: FloatArray) -> FloatArray:
+        """Probabilities of checked scores."""
+        if isinstance(self.temperature, list):
+            check_width(scores, len(self.temperature))
+        slope = self.link_scale / np.asarray(self.temperature, dtype=scores.dtype)
+        return _sigmoid(scores * slope + np.asarray(self.bias, dtype=scores.dtype))
+
+    def to_config(self) -> Config:
+        """The calibrator as plain JSON."""
+        return {
+            "link_scale": self.link_scale,
+            "temperature": self.temperature,
+            "bias": self.bias,
+            "min_positives": self.min_positives,
+        }
+
+    @classmethod
+    def from_config(cls, config: Config) -> "Calibrator":
+        """The calibrator that `to_config` described."""
+        try:
+            return cls(**config)
+        except TypeError as error:
+            raise UserError(f"not a calibrator's configuration: {error}") from None
+
+
+def _sigmoid(values: FloatArray) -> FloatArray:
+    """The logistic function, without overflow."""
+    decay = np.exp(-np.abs(values))
+    result: FloatArray = np.where(values >= 0, 1, decay) / (1 + decay)
+    return result
+
+
+def _derivatives(
+    scores: Values, targets: Values, weights: BoolArray, slope: Values, bias: Values
+) -> Values:
+    """Loss of `sigmoid(slope s + bias)` against targets, its gradient and second derivatives.
+
+    Returns:
+        Shape (6, columns): loss, d/dslope, d/dbias, d2/dslope2, d2/dslope dbias, d2/dbias2.
+    """
+    logits = scores * slope + bias
+    p = _sigmoid(logits)
+    loss = (np.logaddexp(0, logits) - targets * logits) * weights
+    error, curvature = (p - targets) * weights, p * (1 - p) * weights
+    terms = (loss, error * scores, error, curvature * scores**2, curvature * scores, curvature)
+    return np.array([term.sum(axis=0) for term in terms])
+
+
+def _newton(
+    derivatives: Derivatives,
+    slope: Values,
+    bias: Values,
+    *,
+    fixed_slope: bool = False,
+) -> tuple[Values, Values]:
+    """Minimise a convex loss in (slope, bias), for several independent problems at once.
+
+    Newton's method with steps halved until the loss falls; shapes (problems,).
+    """
+    slope, bias = slope.copy(), bias.copy()
+    current = derivatives(slope, bias)
+    for _ in range(100):
+        _, slope_gradient, bias_gradient, aa, ab, bb = current
+        if fixed_slope:
+            slope_gradient, aa, ab = 0 * slope_gradient, 0 * aa + 1, 0 * ab
+        # A trace of ridge keeps the system solvable when all scores are equal.
+        aa, bb = aa + 1e-10 * (aa + bb) + 1e-300, bb + 1e-10 * (aa + bb) + 1e-300
+        determinant = aa * bb - ab**2
+        slope_step = (bb * slope_gradient - ab * bias_gradient) / determinant
+        bias_step = (aa * bias_gradient - ab * slope_gradient) / determinant
+        decrement = slope_step * slope_gradient + bias_step * bias_gradient
+        if (decrement <= 1e-12 * (1 + np.abs(current[0]))).all():
+            break
+        length = np.where(decrement > 0, 1.0, 0.0)
+        for _ in range(40):
+            trial = derivatives(slope - length * slope_step, bias - length * bias_step)
+            worse = ~(trial[0] <= current[0] - 1e-4 * length * decrement)
+            if not (worse & (length > 0)).any():
+                break
+            length = np.where(worse, length / 2, length)
+        length = np.where(trial[0] <= current[0], length, 0.0)
+        slope, bias = slope - length * slope_step, bias - length * bias_step
+        current = derivatives(slope, bias)
+        if not length.any():
+            break
+    return slope, bias
+
+
+def _rising(
+    derivatives: Derivatives, slope: Values, bias: Values, least: float
+) -> tuple[Values, Values]:
+    """`_newton`, with the slope held at `least` where it would come out lower."""
+    slope, bias = _newton(derivatives, slope, bias)
+    low = ~(slope >= least)
+    if low.any():
+        held, held_bias = np.full_like(slope, least), np.zeros_like(bias)
+        held, held_bias = _newton(derivatives, held, held_bias, fixed_slope=True)
+        slope, bias = np.where(low, held, slope), np.where(low, held_bias, bias)
+    return slope, bias
+
+
+def _smoothed(true: BoolArray, positives: Any, negatives: Any) -> Values:
+    """Platt's targets: (n+ + 1) / (n+ + 2) for positives, 1 / (n- + 2) for the others."""
+    targets: Values = np.where(true, (positives + 1) / (positives + 2), 1 / (negatives + 2))
+    return targets
+
+
+def _finite(scores: FloatArray) -> tuple[Values, BoolArray]:
+    """Scores in float64 with infinities as 0, and where they were finite."""
+    finite = np.isfinite(scores)
+    return np.where(finite, scores, 0).astype(np.float64), finite
+
+
+def _row_blocks(data: Validation) -> Iterator[tuple[FloatArray, BoolArray]]:
+    step = max(1, BLOCK_CELLS // data.true.shape[1])
+    for start in range(0, len(data.true), step):
+        yield data.scores[start : start + step], data.true[start : start + step]
+
+
+def _column_blocks(labels: NDArray[np.int64], samples: int) -> Iterator[NDArray[np.int64]]:
+    step = max(1, BLOCK_CELLS // samples)
+    for start in range(0, len(labels), step):
+        yield labels[start : start + step]
+
+
+def _fit_shared(data: Validation, link_scale: float) -> tuple[float, float]:
+    """Slope and bias of all cells together."""
+    positives = int(data.true.sum())
+    negatives = data.true.size - positives
+
+    def derivatives(slope: Values, bias: Values) -> Values:
+        total = np.zeros((6, 1))
+        for block, true in _row_blocks(data):
+            scores, finite = _finite(block)
+            targets = _smoothed(true, positives, negatives)
+            parts = _derivatives(scores, targets, finite, slope, bias)
+            total += parts.sum(axis=1, keepdims=True)
+        return total
+
+    start = np.array([link_scale]), np.array([0.0])
+    slope, bias = _rising(derivatives, *start, least=1e-3 * link_scale)
+    return float(slope[0]), float(bias[0])
+
+
+def _fit_labels(
+    data: Validation, labels: NDArray[np.int64], slope: float, bias: float, link_scale: float
+) -> tuple[Values, Values]:
+    """Slope and bias of each of these labels, starting from the shared ones."""
+    scores, finite = _finite(data.scores[:, labels])
+    true = data.true[:, labels]
+    positives = true.sum(axis=0)
+    targets = _smoothed(true, positives, len(true) - positives)
+
+    def derivatives(slope: Values, bias: Values) -> Values:
+        return _derivatives(scores, targets, finite, slope, bias)
+
+    start = np.full(len(labels), slope), np.full(len(labels), bias)
+    return _rising(derivatives, *start, least=1e-3 * link_scale)
+
+
+@dataclass(frozen=True)
+class ReliabilityCurve:
+    """How often cells of each range of probability are true; every array has shape (bins,).
+
+    Attributes:
+        lower: lower edge of each bin (excluded, but for 0).
+        upper: upper edge of each bin (included).
+        predicted: mean probability in the bin, NaN where it is empty.
+        observed: share of true labels in the bin, NaN where it is empty.
+        count: cells in the bin.
+    """
+
+    lower: Values
+    upper: Values
+    predicted: Values
+    observed: Values
+    count: NDArray[np.int64]
+
+    @property
+    def expected_calibration_error(self) -> float:
+        r"""$\sum_b \frac{n_b}{n} |\mathrm{observed}_b - \mathrm{predicted}_b|$."""
+        gaps = np.nan_to_num(np.abs(self.observed - self.predicted))
+        return float(np.average(gaps, weights=self.count))
+
+
+def reliability_curve(y_true: Labels, y_proba: Scores, *, bins: int = 15) -> ReliabilityCurve:
+    """Compare probabilities with what came true, in bins of equal width over all cells.
+
+    Args:
+        y_true: true labels, shape (samples, labels), dense or CSR.
+        y_proba: probabilities of the same shape; anything outside [0, 1] is an error.
+        bins: how many.
+
+    Returns:
+        The curve as data, ready to plot or to print.
+
+    Example:
+        >>> curve = reliability_curve([[1, 0, 0, 0]], np.full((1, 4), 0.3), bins=2)
+        >>> curve.predicted[0].round(3), curve.observed[0]
+        (np.float64(0.3), np.float64(0.25))
+    """
+    if bins < 1:
+        raise UserError(f"bins must be at least 1, got {bins}")
+    data = Validation.check(y_true, y_proba, "micro_f1", "paper")
+    if data.scores.min() < 0 or data.scores.max() > 1:
+        raise UserError(
+            f"y_proba must lie in [0, 1], found {data.scores.min():g} to {data.scores.max():g}; "
+            "a Calibrator makes probabilities from scores"
+        )
+    sums = np.zeros((3, bins))
+    for probabilities, true in _row_blocks(data):
+        where = np.clip(np.ceil(probabilities.ravel() * bins).astype(np.int64) - 1, 0, bins - 1)
+        for row, weights in enumerate((None, probabilities.ravel(), true.ravel())):
+            sums[row] += np.bincount(where, weights, minlength=bins)
+    count, predicted, observed = sums
+    with np.errstate(invalid="ignore"):
+        predicted, observed = predicted / count, observed / count
+    edges = np.linspace(0, 1, bins + 1)
+    return ReliabilityCurve(edges[:-1], edges[1:], predicted, observed, count.astype(np.int64))
+
+
+def expected_calibration_error(y_true: Labels, y_proba: Scores, *, bins: int = 15) -> float:
+    """Mean gap between probability and frequency over the bins of `reliability_curve` (ECE).
+
+    With sparse labels most cells have a probability near 0 and make the mean small; look at the
+    curve as well.
+
+    Args:
+        y_true: true labels, shape (samples, labels), dense or CSR.
+        y_proba: probabilities of the same shape.
+        bins: how many bins of equal width.
+
+    Returns:
+        A number from 0 to 1, smaller is better.
+
+    Example:
+        >>> round(expected_calibration_error([[1, 0, 0, 0]], np.full((1, 4), 0.3)), 4)
+        0.05
+    """
+    return reliability_curve(y_true, y_proba, bins=bins).expected_calibration_error

@@ -1,0 +1,60 @@
+"""Decoding rules by name."""
+
+from typing import Any
+
+from zlpr._errors import UserError
+from zlpr.decoding._rule import Config, Rule
+from zlpr.decoding.expected_f1 import ExpectedF1
+from zlpr.decoding.label_count import LabelCount
+from zlpr.decoding.threshold import PerLabelThreshold, Threshold, ZeroBound
+from zlpr.decoding.top_k import TopK
+
+__all__ = ["available", "create", "from_config"]
+
+_RULES: dict[str, type[Rule]] = {
+    rule.name: rule
+    for rule in (ZeroBound, Threshold, PerLabelThreshold, TopK, ExpectedF1, LabelCount)
+}
+
+
+def available() -> tuple[str, ...]:
+    """Names of the rules.
+
+    Example:
+        >>> available()
+        ('zero', 'threshold', 'per_label_threshold', 'top_k', 'expected_f1', 'label_count')
+    """
+    return tuple(_RULES)
+
+
+def create(name: str, **parameters: Any) -> Rule:
+    """Make a rule by name.
+
+    Args:
+        name: one of `available()`.
+        parameters: the rule's own.
+
+    Example:
+        >>> create("top_k", k=3)
+        TopK(k=3)
+    """
+    try:
+        return _rule(name)(**parameters)
+    except TypeError as error:
+        raise UserError(f"rule {name!r}: {error}") from None
+
+
+def from_config(config: Config) -> Rule:
+    """The rule that a `to_config` described.
+
+    Example:
+        >>> from_config({"rule": "threshold", "threshold": 0.25})
+        Threshold(threshold=0.25)
+    """
+    return _rule(config.get("rule")).from_config(config)
+
+
+def _rule(name: Any) -> type[Rule]:
+    if name not in _RULES:
+        raise UserError(f"no decoding rule is called {name!r}; there are: {', '.join(_RULES)}")
+    return _RULES[name]

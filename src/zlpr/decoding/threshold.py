@@ -1,0 +1,260 @@
+"""Rules that cut the scores themselves: at zero, at one number, or at one number per label."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zlpr._errors import UserError
+from zlpr.decoding._rule import (
+    BoolArray,
+    FloatArray,
+    Rule,
+    Validation,
+    check_number,
+    check_numbers,
+    check_width,
+)
+from zlpr.decoding._sweep import best_cut, between, choose, finite, predicted_above, set_values
+from zlpr.metrics import Empty, Labels, Scores
+
+__all__ = ["PerLabelThreshold", "Threshold", "ZeroBound"]
+
+
+@dataclass
+class ZeroBound(Rule):
+    r"""Predict the labels whose score exceeds 0: the paper's rule for ZLPR.
+
+    $$\hat{Y} = \{l : s_l > 0\}$$
+
+    There is nothing to fit; `fit` checks its input and returns the rule unchanged.
+
+    Example:
+        >>> ZeroBound()(np.array([[0.3, -1.0, 0.0]]))
+        array([[ True, False, False]])
+    """
+
+    name: ClassVar[str] = "zero"
+
+    def fit(
+        self, y_true: Labels, y_score: Scores, metric: str = "micro_f1", *, empty: Empty = "paper"
+    ) -> Self:
+        """Check the data; the bound stays at 0 whatever the metric."""
+        Validation.check(y_true, y_score, metric, empty)
+        return self
+
+    def decide(self, scores: FloatArray) -> BoolArray:
+        """The labels with a positive score."""
+        return predicted_above(scores, 0.0)
+
+
+@dataclass
+class Threshold(Rule):
+    r"""Predict the labels whose score exceeds one threshold, the same for all labels.
+
+    $$\hat{Y} = \{l : s_l > t\}$$
+
+    On the scores of a model trained with ZLPR this is the paper's TLPR at prediction time: its
+    loss with threshold $s_0 = t$ is ZLPR of $s - t$, so cutting $s$ at $t$ is cutting $s - t$ at
+    the zero bound.
+
+    `fit` finds the best threshold of all: the metric is followed exactly while the threshold
+    sweeps down the sorted scores, O(nL log nL). It lies halfway between the lowest predicted
+    score and the next below it. One number for all labels needs no guard for rare ones.
+
+    Args:
+        threshold: t.
+
+    Example:
+        >>> rule = Threshold().fit([[1, 0], [1, 1]], np.array([[0.9, 0.1], [0.8, 0.5]]))
+        >>> rule.threshold
+        0.3
+        >>> rule(np.array([[0.7, 0.2]]))
+        array([[ True, False]])
+    """
+
+    name: ClassVar[str] = "threshold"
+    threshold: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_number("threshold", self.threshold)
+
+    def fit(
+        self, y_true: Labels, y_score: Scores, metric: str = "micro_f1", *, empty: Empty = "paper"
+    ) -> Self:
+        """Find the threshold that makes the metric best on these scores."""
+        self.threshold = best_cut(Validation.check(y_true, y_score, metric, empty)).cut
+        return self
+
+    def decide(self, scores: FloatArray) -> BoolArray:
+        """The labels with a score above the threshold."""
+        return predicted_above(scores, self.threshold)
+
+
+@dataclass
+class PerLabelThreshold(Rule):
+    r"""Predict each label where its score exceeds the label's own threshold.
+
+    $$\hat{Y} = \{l : s_l > t_l\}$$
+
+    `fit` is exact for the metrics in which labels are separate problems, given the labels that
+    are guarded: macro F1, weighted F1 and Hamming loss by one sweep per label, micro F1 by
+    Dinkelbach's method (for a fixed ratio the labels separate; the ratio rises to its maximum in
+    a few rounds). For the metrics of samples' sets (example F1, Jaccard, subset accuracy) labels
+    interact: starting from the best single threshold, each label's threshold is swept exactly
+    with the others held, until no label gains. That is never worse than the single threshold.
+
+    Guard for rare labels: a label with fewer than `min_positives` validation samples, none
+    included, takes the best single threshold for all labels instead of its own, which so few
+    samples cannot tell from chance.
+
+    Args:
+        thresholds: t, one per label.
+        min_positives: how many validation samples a label needs for a threshold of its own.
+
+    Example:
+        >>> true = np.array([[1, 0], [1, 1], [0, 1], [0, 0]])
+        >>> scores = np.array([[0.9, 0.1], [0.8, 0.4], [0.7, 0.3], [0.6, 0.2]])
+        >>> rule = PerLabelThreshold(min_positives=1).fit(true, scores, metric="macro_f1")
+        >>> rule.thresholds
+        [0.75, 0.25]
+    """
+
+    name: ClassVar[str] = "per_label_threshold"
+    thresholds: list[float] = field(default_factory=list)
+    min_positives: int = 10
+
+    def __post_init__(self) -> None:
+        check_numbers("thresholds", self.thresholds)
+        if not isinstance(self.min_positives, int) or self.min_positives < 1:
+            raise UserError(f"min_positives must be at least 1, got {self.min_positives!r}")
+
+    def fit(
+        self, y_true: Labels, y_score: Scores, metric: str = "micro_f1", *, empty: Empty = "paper"
+    ) -> Self:
+        """Find the thresholds that make the metric best on these scores."""
+        data = Validation.check(y_true, y_score, metric, empty)
+        free = data.true.sum(axis=0) >= self.min_positives
+        thresholds = np.full(data.true.shape[1], best_cut(data).cut)
+        if free.any():
+            fit = _fit_separately if metric in _SEPARABLE else _fit_in_turn
+            thresholds = fit(data, thresholds, free)
+        self.thresholds = thresholds.tolist()
+        return self
+
+    def decide(self, scores: FloatArray) -> BoolArray:
+        """The labels with a score above their threshold."""
+        if not self.thresholds:
+            raise UserError("per_label_threshold has no thresholds yet: call fit first")
+        check_width(scores, len(self.thresholds))
+        return predicted_above(scores, self.thresholds)
+
+
+_SEPARABLE = ("micro_f1", "macro_f1", "weighted_f1", "hamming_loss")
+
+
+@dataclass(frozen=True)
+class _Candidates:
+    """Every cut of every label that can be best: none predicted, or cut just below a true label.
+
+    Attributes:
+        label: the label, ascending, shape (candidates,).
+        predicted: samples predicted, ascending within a label.
+        hits: true ones among them.
+        cut: the threshold.
+    """
+
+    label: NDArray[np.int64]
+    predicted: NDArray[np.int64]
+    hits: NDArray[np.int64]
+    cut: NDArray[np.float64]
+
+    def best(self, values: FloatArray) -> NDArray[np.int64]:
+        """Index of each label's first best candidate, shape (labels,)."""
+        starts = np.flatnonzero(np.diff(self.label, prepend=-1))
+        highest = np.repeat(
+            np.maximum.reduceat(values, starts), np.diff(starts, append=len(values))
+        )
+        winners = np.flatnonzero(values == highest)
+        return winners[np.unique(self.label[winners], return_index=True)[1]]
+
+
+def _candidates(data: Validation) -> _Candidates:
+    """Sort each label's scores once and keep the cuts that can be best."""
+    label, predicted, hits, cut = [], [], [], []
+    for column in range(data.true.shape[1]):
+        scores, true = data.scores[:, column], data.true[:, column]
+        order = np.argsort(-scores)
+        descending, found = scores[order], np.cumsum(true[order])
+        ends = np.flatnonzero(np.append(descending[:-1] != descending[1:], True))
+        ends = ends[np.diff(found[ends], prepend=0) > 0]
+        below = np.append(descending, np.asarray(-np.inf, scores.dtype))[ends + 1]
+        cuts = [between(low, high) for low, high in zip(below, descending[ends], strict=True)]
+        label.append(np.full(len(ends) + 1, column))
+        predicted.append(np.append(0, ends + 1))
+        hits.append(np.append(0, found[ends]))
+        cut.append(np.append(finite(descending[0]), cuts))
+    return _Candidates(*(np.concatenate(parts) for parts in (label, predicted, hits, cut)))
+
+
+def _fit_separately(
+    data: Validation, thresholds: NDArray[np.float64], free: BoolArray
+) -> NDArray[np.float64]:
+    """Thresholds for the metrics in which labels are separate problems."""
+    candidates = _candidates(data)
+    if data.metric == "hamming_loss":
+        best = candidates.best(2.0 * candidates.hits - candidates.predicted)
+    elif data.metric == "micro_f1":
+        best = _dinkelbach(data, candidates, thresholds, free)
+    else:
+        sizes = data.true.sum(axis=0)[candidates.label]
+        best = candidates.best(2 * candidates.hits / np.maximum(candidates.predicted + sizes, 1))
+    return np.where(free, candidates.cut[best], thresholds)
+
+
+def _dinkelbach(
+    data: Validation, candidates: _Candidates, thresholds: NDArray[np.float64], free: BoolArray
+) -> NDArray[np.int64]:
+    """Candidates that make micro F1 best, the labels that are not free held at their threshold.
+
+    Micro F1 is 2 hits / (predicted + true). For a ratio r, the labels' cuts that maximise
+    2 hits - r predicted are found one by one; the ratio they reach is the next r. It rises
+    until it is the maximum.
+    """
+    held = predicted_above(data.scores, thresholds.tolist()) & ~free
+    held_hits, held_predicted = (held & data.true).sum(), held.sum()
+    ratio, reached = -1.0, 0.0
+    while reached > ratio:
+        ratio = reached
+        best = candidates.best(2.0 * candidates.hits - ratio * candidates.predicted)
+        hits = held_hits + candidates.hits[best][free].sum()
+        predicted = held_predicted + candidates.predicted[best][free].sum()
+        reached = float(2 * hits / (predicted + data.true.sum()))
+    return best
+
+
+def _fit_in_turn(
+    data: Validation, thresholds: NDArray[np.float64], free: BoolArray
+) -> NDArray[np.float64]:
+    """Thresholds for the metrics of samples' sets: sweep label by label until none gains."""
+    predictions = predicted_above(data.scores, thresholds.tolist())
+    predicted, hits = predictions.sum(axis=1), (predictions & data.true).sum(axis=1)
+    sizes = data.true.sum(axis=1)
+    order = {int(label): np.argsort(-data.scores[:, label]) for label in np.flatnonzero(free)}
+    value, before = set_values(data, hits, predicted, sizes).mean(), -np.inf
+    while value > before + 1e-12:
+        before = value
+        for label, samples in order.items():
+            true, chosen = data.true[:, label], predictions[:, label]
+            others, other_hits = predicted - chosen, hits - (chosen & true)
+            without = set_values(data, other_hits, others, sizes)
+            gains = set_values(data, other_hits + true, others + 1, sizes) - without
+            values = (without.sum() + np.cumsum(gains[samples])) / len(gains)
+            cut = choose(data.scores[samples, label], values, float(without.mean()))
+            if cut.value <= value + 1e-12:
+                continue
+            value, thresholds[label] = cut.value, cut.cut
+            predictions[:, label] = chosen = predicted_above(data.scores[:, label], cut.cut)
+            predicted, hits = others + chosen, other_hits + (chosen & true)
+    return thresholds

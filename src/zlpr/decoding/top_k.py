@@ -1,0 +1,66 @@
+"""The rule that gives every sample the same number of labels."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import numpy as np
+
+from zlpr._errors import UserError
+from zlpr.decoding._rule import BoolArray, FloatArray, Rule, Validation
+from zlpr.decoding._sweep import best_cut
+from zlpr.metrics import Empty, Labels, Scores
+
+__all__ = ["TopK"]
+
+
+@dataclass
+class TopK(Rule):
+    r"""Predict the k labels with the highest scores; of tied labels, those that come first.
+
+    `fit` finds the best k of all, 0 to L, by the sweep that `Threshold` makes over scores, made
+    over ranks. One number for all labels needs no guard for rare ones.
+
+    Args:
+        k: how many labels every sample gets (at most L).
+
+    Example:
+        >>> TopK(k=1)(np.array([[0.3, 0.9, 0.9]]))
+        array([[False,  True, False]])
+    """
+
+    name: ClassVar[str] = "top_k"
+    k: int = 1
+
+    def __post_init__(self) -> None:
+        if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 0:
+            raise UserError(f"k must be a whole number of at least 0, got {self.k!r}")
+
+    def fit(
+        self, y_true: Labels, y_score: Scores, metric: str = "micro_f1", *, empty: Empty = "paper"
+    ) -> Self:
+        """Find the k that makes the metric best on these scores."""
+        data = Validation.check(y_true, y_score, metric, empty)
+        ranks = _ranks(data.scores)
+        cut = best_cut(replace(data, scores=-ranks.astype(np.float32))).cut
+        self.k = int(np.count_nonzero(ranks[0] < -cut))
+        return self
+
+    def decide(self, scores: FloatArray) -> BoolArray:
+        """The k labels with the highest scores."""
+        labels = scores.shape[1]
+        k = min(self.k, labels)
+        if k == 0:
+            return np.zeros(scores.shape, dtype=bool)
+        last = np.partition(scores, labels - k, axis=1)[:, labels - k, None]
+        above, tied = scores > last, scores == last
+        room = k - above.sum(axis=1, keepdims=True)
+        chosen: BoolArray = above | (tied & (np.cumsum(tied, axis=1) <= room))
+        return chosen
+
+
+def _ranks(scores: FloatArray) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    """Rank of each label within its sample, 1 the highest score; ties in label order."""
+    order = np.argsort(-scores, axis=1, kind="stable")
+    ranks = np.empty_like(order)
+    np.put_along_axis(ranks, order, np.arange(1, scores.shape[1] + 1)[None], axis=1)
+    return ranks
