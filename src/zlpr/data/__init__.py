@@ -4,6 +4,7 @@ from zlpr.data import demo
 from zlpr.data.dataset import SPLIT_NAMES, Dataset, SplitName, split_name
 from zlpr.data.formats import FORMATS
 from zlpr.data.reading import iterate, join_parts, list_label_names, load, read
+from zlpr.data.saving import save
 from zlpr.data.splits import SplitReport, load_split, make_split, report_split, save_split
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "make_split",
     "read",
     "report_split",
+    "save",
     "save_split",
     "split_name",
 ]

@@ -21,6 +21,9 @@ from zlpr.data.rows import Block, Column, ReadOptions, UnknownLabels
 
 _log = logging.getLogger("zlpr.data")
 
+LABELS_FILE = "labels.txt"
+"""What a folder of data calls the list of its labels, one per line, in order."""
+
 LabelNames = Sequence[str] | str | Path
 """Label names in order, or the file that lists them, one per line."""
 
@@ -287,7 +290,8 @@ def load(spec: str | Path, **how: Any) -> Dataset:
     """Load data by what it is called: a file, a folder, or ``"demo"``.
 
     A folder that holds files called after the parts (``train.csv``, ``dev.csv``, ``test.csv``, …)
-    gives data with that split; their labels are taken together. ``"demo"`` is `demo.make()`.
+    gives data with that split; their labels are those that ``labels.txt`` in the folder lists, one
+    per line, or else all that occur. ``"demo"`` is `demo.make()`.
 
     Args:
         spec: file, folder or ``"demo"``.
@@ -313,6 +317,9 @@ def _load_parts(folder: Path, how: Mapping[str, Any]) -> Dataset:
             f"{folder}: no files called train, validation or test with a known ending "
             f"({', '.join(suffix for f in FORMATS.values() for suffix in f.suffixes)})"
         )
+    listed = folder / LABELS_FILE
+    if listed.is_file() and how.get("label_names") is None:
+        how = {**how, "label_names": listed}
     return join_parts({name: read(path, **how) for name, path in parts.items()}, name=folder.name)
 
 

@@ -1,0 +1,75 @@
+"""Write data as a folder that `zlpr.data.load` reads back: a file per part, and the labels."""
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from zlpr._atomic import write_text
+from zlpr._errors import UserError
+from zlpr.data.dataset import SPLIT_NAMES, Dataset
+from zlpr.data.formats import FORMATS
+from zlpr.data.reading import LABELS_FILE
+
+
+def save(dataset: Dataset, folder: str | Path, *, overwrite: bool = False) -> list[Path]:
+    """Write the parts of a split data set, and its label names, into a folder.
+
+    Texts become `train.jsonl`, `validation.jsonl` and `test.jsonl`; features become files of the
+    `svm` format. All files are written beside the folder first: it gets all of them or none.
+
+    Args:
+        dataset: data with a split.
+        folder: made if need be.
+        overwrite: replace files of the same names instead of refusing.
+
+    Returns:
+        The files, those of the parts first.
+
+    Raises:
+        UserError: the folder already has such files.
+
+    Example:
+        >>> from zlpr.data import demo, load, make_split, save
+        >>> files = save(make_split(demo.make(100)), "tickets")  # doctest: +SKIP
+        >>> len(load("tickets"))  # doctest: +SKIP
+        100
+    """
+    if dataset.split is None:
+        raise ValueError("this data has no split; make one with zlpr.data.make_split")
+    unlistable = [
+        name for name in dataset.label_names if name != " ".join(name.split()) or not name
+    ]
+    if unlistable:
+        raise UserError(f"the label {unlistable[0]!r} cannot stand on a line of {LABELS_FILE}")
+    form = FORMATS["svm" if dataset.texts is None else "jsonl"]
+    with _whole_folder(Path(folder), overwrite) as beside:
+        for name in SPLIT_NAMES:
+            part = replace(dataset.part(name), split=None)
+            if len(part):
+                path = beside / f"{name}{form.suffixes[0]}"
+                with path.open("w", encoding="utf-8", newline="\n") as stream:
+                    form.write(part, stream)
+        write_text(beside / LABELS_FILE, "".join(f"{name}\n" for name in dataset.label_names))
+        names = [path.name for path in beside.iterdir()]
+    order = {f"{name}{form.suffixes[0]}": place for place, name in enumerate(SPLIT_NAMES)}
+    return [Path(folder) / name for name in sorted(names, key=lambda name: order.get(name, 9))]
+
+
+@contextlib.contextmanager
+def _whole_folder(folder: Path, overwrite: bool) -> Iterator[Path]:
+    """Give a folder beside `folder`; move its files into it if the block succeeds."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=".part"))
+    try:
+        yield beside
+        taken = sorted(path.name for path in beside.iterdir() if (folder / path.name).exists())
+        if taken and not overwrite:
+            raise UserError(f"{folder}: already has {', '.join(taken)}; give another folder")
+        folder.mkdir(exist_ok=True)
+        for path in beside.iterdir():
+            path.replace(folder / path.name)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)

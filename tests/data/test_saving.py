@@ -1,0 +1,85 @@
+import numpy as np
+import pytest
+
+from zlpr._errors import UserError
+from zlpr.data import demo, load, make_split, saving
+from zlpr.data.dataset import Dataset
+from zlpr.data.saving import save
+
+TICKETS = make_split(demo.make(200))
+
+
+def same(left, right):
+    assert right.label_names == left.label_names
+    order = {identifier: row for row, identifier in enumerate(right.ids)}
+    rows = [order[identifier] for identifier in left.ids]
+    again = right.select(rows)
+    assert list(again.texts) == list(left.texts)
+    assert again.label_sets() == left.label_sets()
+    np.testing.assert_array_equal(again.split, left.split)
+
+
+def with_ids(data):
+    return Dataset(
+        data.labels,
+        data.label_names,
+        texts=data.texts,
+        split=data.split,
+        ids=[f"t{row}" for row in range(len(data))],
+    )
+
+
+def test_a_saved_folder_loads_as_it_was(tmp_path):
+    data = with_ids(TICKETS)
+    files = save(data, tmp_path / "deep" / "tickets")
+    assert [file.name for file in files] == [
+        "train.jsonl",
+        "validation.jsonl",
+        "test.jsonl",
+        "labels.txt",
+    ]
+    same(data, load(tmp_path / "deep" / "tickets"))
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["tickets"]
+
+
+def test_labels_keep_their_order_and_those_that_never_occur(tmp_path):
+    data = Dataset.from_label_sets(
+        [{"z"}, {"a"}, set()],
+        label_names=["z", "never", "a"],
+        texts=["一", "二", "three\nlines"],
+        ids=["1", "2", "3"],
+        split=np.array(["train", "validation", "test"]),
+    )
+    save(data, tmp_path / "out")
+    same(data, load(tmp_path / "out"))
+
+
+def test_nothing_is_overwritten_unasked(tmp_path):
+    (tmp_path / "train.jsonl").write_text("mine")
+    with pytest.raises(UserError, match=r"already has train\.jsonl"):
+        save(TICKETS, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["train.jsonl"]
+    assert (tmp_path / "train.jsonl").read_text() == "mine"
+    save(TICKETS, tmp_path, overwrite=True)
+    assert len(load(tmp_path)) == 200
+
+
+def test_a_failure_half_way_leaves_nothing(tmp_path, monkeypatch):
+    def full(path, text):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(saving, "write_text", full)
+    with pytest.raises(OSError, match="No space"):
+        save(TICKETS, tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_labels_that_no_line_can_hold_are_refused(tmp_path):
+    data = Dataset.from_label_sets([{"a\nb"}], texts=["x"], split=np.array(["train"]))
+    with pytest.raises(UserError, match="cannot stand on a line"):
+        save(data, tmp_path / "out")
+
+
+def test_data_without_a_split_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="no split"):
+        save(demo.make(10), tmp_path / "out")
