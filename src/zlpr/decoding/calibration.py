@@ -95,8 +95,9 @@ class Calibrator:
         slope, bias = _fit_shared(data, self.link_scale)
         slopes = np.full(data.true.shape[1], slope)
         biases = np.full(data.true.shape[1], bias)
-        positives = data.true.sum(axis=0)
-        enough = np.minimum(positives, len(data.true) - positives) >= self.min_positives
+        finite = np.isfinite(data.scores)
+        positives = (data.true & finite).sum(axis=0)
+        enough = np.minimum(positives, finite.sum(axis=0) - positives) >= self.min_positives
         for labels in _column_blocks(np.flatnonzero(enough), len(data.true)):
             slopes[labels], biases[labels] = _fit_labels(data, labels, slope, bias, self.link_scale)
         self.temperature = (self.link_scale / slopes).tolist()
@@ -173,8 +174,9 @@ def _newton(
         _, slope_gradient, bias_gradient, aa, ab, bb = current
         if fixed_slope:
             slope_gradient, aa, ab = 0 * slope_gradient, 0 * aa + 1, 0 * ab
-        # A trace of ridge keeps the system solvable when all scores are equal.
-        aa, bb = aa + 1e-10 * (aa + bb) + 1e-300, bb + 1e-10 * (aa + bb) + 1e-300
+        # A trace of ridge keeps the system solvable when all scores are equal, or none finite.
+        ridge = 1e-10 * (aa + bb) + 1e-30
+        aa, bb = aa + ridge, bb + ridge
         determinant = aa * bb - ab**2
         slope_step = (bb * slope_gradient - ab * bias_gradient) / determinant
         bias_step = (aa * bias_gradient - ab * slope_gradient) / determinant

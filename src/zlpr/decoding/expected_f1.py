@@ -35,6 +35,7 @@ from zlpr.decoding._rule import (
 from zlpr.decoding._sweep import best_cut
 from zlpr.decoding.calibration import Calibrator
 from zlpr.metrics import Empty, Labels, Scores
+from zlpr.metrics._inputs import check_empty
 
 __all__ = ["ExpectedF1", "expected_f1_curve"]
 
@@ -77,6 +78,7 @@ class ExpectedF1(Rule):
 
     def __post_init__(self) -> None:
         check_number("price", self.price)
+        check_empty(self.empty)
 
     def fit(
         self, y_true: Labels, y_score: Scores, metric: str = "micro_f1", *, empty: Empty = "paper"
@@ -203,7 +205,8 @@ def _leaving_prices(curve: Values) -> Values:
     sizes = curve.shape[1] - 1
     prices = np.full((len(curve), sizes), np.inf)
     for a in range(sizes):
-        slopes = (curve[:, a + 1 :] - curve[:, a, None]) / np.arange(1, sizes - a + 1)
+        with np.errstate(invalid="ignore"):  # -inf less -inf: sizes that are never taken
+            slopes = (curve[:, a + 1 :] - curve[:, a, None]) / np.arange(1, sizes - a + 1)
         slopes[np.isnan(slopes)] = -np.inf
         largest = np.maximum.accumulate(slopes[:, ::-1], axis=1)[:, ::-1]
         np.minimum(prices[:, a:], largest, out=prices[:, a:])

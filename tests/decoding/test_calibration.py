@@ -1,0 +1,173 @@
+import json
+
+import numpy as np
+import pytest
+import torch
+from scipy import optimize
+from sklearn.calibration import _sigmoid_calibration
+
+from zlpr._errors import UserError
+from zlpr.decoding import Calibrator, expected_calibration_error, reliability_curve
+
+
+def sigmoid(values):
+    return 1 / (1 + np.exp(-values))
+
+
+def data(seed=0, samples=4000, slopes=(1.0, 3.0, 0.5), biases=(0.0, -1.0, 0.7)):
+    generator = np.random.default_rng(seed)
+    scores = generator.normal(size=(samples, len(slopes)))
+    true = generator.random(scores.shape) < sigmoid(scores * slopes + np.array(biases))
+    return true, scores
+
+
+def test_unfitted_is_the_bare_link():
+    scores = np.array([[-800.0, -1.0, 0.0, 2.0, 800.0]])
+    np.testing.assert_allclose(Calibrator()(scores)[0, 1:4], sigmoid(2 * scores[0, 1:4]))
+    np.testing.assert_allclose(Calibrator(1.0)(scores)[0, 1:4], sigmoid(scores[0, 1:4]))
+    assert Calibrator()(scores)[0, [0, 4]].tolist() == [0.0, 1.0]
+    assert Calibrator()(np.array([[-np.inf, np.inf]])).tolist() == [[0.0, 1.0]]
+
+
+@pytest.mark.parametrize("link_scale", [1.0, 2.0])
+def test_each_label_gets_the_link_that_made_it(link_scale):
+    true, scores = data(samples=40000)
+    fitted = Calibrator(link_scale).fit(true, scores)
+    slopes = link_scale / np.array(fitted.temperature)
+    np.testing.assert_allclose(slopes, [1.0, 3.0, 0.5], rtol=0.1)
+    np.testing.assert_allclose(fitted.bias, [0.0, -1.0, 0.7], atol=0.1)
+
+
+def test_each_label_is_plattes_scaling_as_in_sklearn():
+    true, scores = data(samples=300)
+    fitted = Calibrator().fit(true, scores)
+    for label in range(3):
+        slope, bias = _sigmoid_calibration(scores[:, label], true[:, label].astype(float))
+        theirs = sigmoid(-(slope * scores[:, label] + bias))
+        np.testing.assert_allclose(fitted(scores)[:, label], theirs, atol=1e-4)
+
+
+def test_shared_fit_is_the_maximum_of_the_likelihood():
+    true, scores = data(samples=200)
+    fitted = Calibrator(min_positives=10**6).fit(true, scores)
+    n_pos, n_neg = true.sum(), (~true).sum()
+    targets = np.where(true, (n_pos + 1) / (n_pos + 2), 1 / (n_neg + 2))
+
+    def loss(parameters):
+        logits = parameters[0] * scores + parameters[1]
+        return (np.logaddexp(0, logits) - targets * logits).sum()
+
+    best = optimize.minimize(loss, [1.0, 0.0], tol=1e-12).x
+    assert len(set(fitted.temperature)) == len(set(fitted.bias)) == 1
+    assert 2 / fitted.temperature[0] == pytest.approx(best[0], rel=1e-4)
+    assert fitted.bias[0] == pytest.approx(best[1], abs=1e-4)
+
+
+def test_labels_without_enough_data_share():
+    true, scores = data(samples=500)
+    true[:, 1] = False
+    true[:, 2] = True
+    true[:19, 2] = False
+    fitted = Calibrator(min_positives=20).fit(true, scores)
+    alone = Calibrator(min_positives=10**6).fit(true, scores)
+    assert fitted.temperature[1:] == alone.temperature[1:]
+    assert fitted.bias[1:] == alone.bias[1:]
+    assert fitted.temperature[0] != alone.temperature[0]
+
+
+def test_fitting_improves_the_calibration_of_fresh_data():
+    (true, scores), (fresh_true, fresh_scores) = data(1), data(2)
+    before = expected_calibration_error(fresh_true, Calibrator()(fresh_scores))
+    after = expected_calibration_error(fresh_true, Calibrator().fit(true, scores)(fresh_scores))
+    assert after < before / 5
+
+
+@pytest.mark.parametrize("kind", ["separable", "reversed", "constant", "huge", "infinite", "empty"])
+def test_degenerate_data_gives_finite_rising_probabilities(kind):
+    true, scores = data(samples=200)
+    if kind == "separable":
+        true = scores > 0.1
+    elif kind == "reversed":
+        true = scores < 0.1
+    elif kind == "constant":
+        scores = np.ones_like(scores)
+    elif kind == "huge":
+        scores = scores * 1e4
+    elif kind == "infinite":
+        scores[::3, 0] = -np.inf
+        scores[:, 1] = -np.inf
+    else:
+        true = np.zeros_like(true)
+    fitted = Calibrator().fit(true, scores)
+    json.dumps(fitted.to_config(), allow_nan=False)
+    ladder = np.linspace(-5, 5, 11)[:, None].repeat(3, axis=1)
+    probabilities = fitted(ladder)
+    assert np.isfinite(probabilities).all()
+    assert (np.diff(probabilities, axis=0) >= 0).all()
+    if kind == "reversed":  # as good as it gets without falling: the base rate
+        np.testing.assert_allclose(fitted(scores).mean(axis=0), true.mean(axis=0), atol=0.02)
+
+
+def test_arrays_and_tensors_in_kind():
+    true, scores = data(samples=100)
+    fitted = Calibrator().fit(torch.from_numpy(true), torch.from_numpy(scores))
+    single = fitted(torch.from_numpy(scores).float())
+    assert isinstance(single, torch.Tensor)
+    assert single.dtype == torch.float32
+    np.testing.assert_allclose(single.numpy(), fitted(scores), atol=1e-6)
+    with pytest.raises(UserError, match="y_score has 2 labels, the rule was fitted on 3"):
+        fitted(scores[:, :2])
+
+
+def test_round_trip_through_json():
+    true, scores = data(samples=100)
+    fitted = Calibrator(link_scale=1.0).fit(true, scores)
+    again = Calibrator.from_config(json.loads(json.dumps(fitted.to_config(), allow_nan=False)))
+    assert again == fitted
+    np.testing.assert_array_equal(again(scores), fitted(scores))
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"temperature": 0.0}, "must be positive"),
+        ({"temperature": [1.0, float("inf")], "bias": [0.0, 0.0]}, "finite number"),
+        ({"temperature": [1.0], "bias": 0.0}, "both be numbers, or lists of one length"),
+        ({"slope": 1.0}, "not a calibrator's configuration"),
+    ],
+)
+def test_broken_configurations_are_refused(config, words):
+    with pytest.raises(UserError, match=words):
+        Calibrator.from_config(config)
+
+
+def test_reliability_curve_written_out():
+    generator = np.random.default_rng(3)
+    probabilities = generator.random((50, 4)).astype(np.float32)
+    probabilities[0] = [0.0, 1.0, 0.2, 0.4]
+    true = generator.random((50, 4)) < probabilities
+    curve = reliability_curve(true, probabilities, bins=5)
+    error = 0.0
+    for lower, upper, predicted, observed, count in zip(
+        curve.lower, curve.upper, curve.predicted, curve.observed, curve.count, strict=True
+    ):
+        inside = (probabilities > np.float32(lower)) & (probabilities <= np.float32(upper))
+        if lower == 0:
+            inside |= probabilities == 0
+        assert count == inside.sum()
+        assert predicted == pytest.approx(probabilities[inside].mean(), abs=1e-6)
+        assert observed == pytest.approx(true[inside].mean(), abs=1e-12)
+        error += count / true.size * abs(true[inside].mean() - probabilities[inside].mean())
+    assert expected_calibration_error(true, probabilities, bins=5) == pytest.approx(error, abs=1e-6)
+
+
+def test_empty_bins_are_nan_and_cost_nothing():
+    curve = reliability_curve([[1, 0]], [[0.95, 0.05]], bins=10)
+    assert curve.count.tolist() == [1, *[0] * 8, 1]
+    assert np.isnan(curve.observed[1:-1]).all()
+    assert curve.expected_calibration_error == pytest.approx(0.05)
+
+
+def test_scores_are_not_taken_for_probabilities():
+    with pytest.raises(UserError, match=r"must lie in \[0, 1\], found -3 to 2"):
+        reliability_curve([[1, 0]], [[2.0, -3.0]])
