@@ -3,16 +3,21 @@
 from zlpr.data import demo
 from zlpr.data.dataset import SPLIT_NAMES, Dataset, SplitName, split_name
 from zlpr.data.formats import FORMATS
-from zlpr.data.reading import iterate, join_parts, list_label_names, load, read
+from zlpr.data.reading import concatenate, iterate, join_parts, list_label_names, load, read
+from zlpr.data.rows import Block, ReadOptions
 from zlpr.data.saving import save
 from zlpr.data.splits import SplitReport, load_split, make_split, report_split, save_split
+from zlpr.data.writing import write
 
 __all__ = [
     "FORMATS",
     "SPLIT_NAMES",
+    "Block",
     "Dataset",
+    "ReadOptions",
     "SplitName",
     "SplitReport",
+    "concatenate",
     "demo",
     "iterate",
     "join_parts",
@@ -25,4 +30,5 @@ __all__ = [
     "save",
     "save_split",
     "split_name",
+    "write",
 ]

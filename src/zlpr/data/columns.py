@@ -1,6 +1,7 @@
 """Tables of any kind (CSV, JSON, Parquet): which column means what, and its cells checked."""
 
 import ast
+import itertools
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,10 +26,12 @@ SPLIT_COLUMNS = ("split",)
 DELIMITERS = ("|", ";", ",")
 """What may separate the labels of a cell, the surest sign first."""
 
+_KNOWN_NAMES = frozenset([*TEXT_NAMES, *LABEL_NAMES, *ID_NAMES, *SPLIT_COLUMNS])
+
 MISSING: Any = object()
 """Stands where a JSON row lacks a key."""
 
-_INDICATORS: dict[Any, bool] = {
+INDICATORS: dict[Any, bool] = {
     "0": False,
     "1": True,
     "0.0": False,
@@ -102,8 +105,20 @@ class Roles:
         )
 
 
-def find_roles(file: str, columns: Columns, options: ReadOptions) -> Roles:
-    """Decide what each column means from the user's words, the names, and the first rows."""
+def find_roles(
+    file: str,
+    columns: Columns,
+    options: ReadOptions,
+    class_names: Mapping[str, tuple[str, ...]] | None = None,
+) -> Roles:
+    """Decide what each column means from the user's words, the names, and the first rows.
+
+    Args:
+        file: for messages.
+        columns: the first rows.
+        options: what the user said.
+        class_names: the labels that a column declares, in order, where the format knows them.
+    """
     names = list(columns)
     label_columns = _label_columns(file, columns, options) if options.labelled else ()
     taken = set(label_columns)
@@ -125,7 +140,14 @@ def find_roles(file: str, columns: Columns, options: ReadOptions) -> Roles:
     else:
         parser = Cells(label_columns[0], *_cell_style(columns[label_columns[0]], options))
     declared = label_columns if options.labelled and indicators else None
+    if options.labelled and not indicators and class_names:
+        declared = class_names.get(label_columns[0])
     return Roles(text, parser, identifier, group, split, declared)
+
+
+def is_known_name(name: str) -> bool:
+    """Whether a column of this name is one that is looked for."""
+    return name.strip().lower() in _KNOWN_NAMES
 
 
 def _listed(column: Any) -> bool:
@@ -213,7 +235,8 @@ def _is_indicator(columns: Columns, names: Sequence[str]) -> bool:
         return False
     values = columns[names[0]]
     return bool(values) and all(
-        isinstance(value, str | int) and value in _ZERO_ONE for value in values
+        isinstance(value, str | int) and not isinstance(value, bool) and value in _ZERO_ONE
+        for value in values
     )
 
 
@@ -288,14 +311,25 @@ class Indicators:
         length = len(columns[self.names[0]])
         sets: list[list[str]] = [[] for _ in range(length)]
         for name in self.names:
-            for row, value in enumerate(columns[name]):
-                present = _INDICATORS.get(value) if isinstance(value, str | int | float) else None
-                if present:
-                    sets[row].append(name)
-                elif present is None:
-                    got = "nothing" if value is MISSING else quote(value)
-                    bad.report(row, name, f"expected 0 or 1, got {got}")
+            present = _indicators(columns[name], name, bad)
+            for row in itertools.compress(range(length), present):
+                sets[row].append(name)
         return list(sets)
+
+
+def _indicators(values: Sequence[Any], name: str, bad: BadCells) -> list[bool]:
+    try:
+        return [INDICATORS[value] for value in values]
+    except (KeyError, TypeError):  # TypeError: a cell that holds a list
+        pass
+    present = []
+    for row, value in enumerate(values):
+        known = INDICATORS.get(value) if isinstance(value, str | int | float) else None
+        if known is None:
+            got = "nothing" if value is MISSING else quote(value)
+            bad.report(row, name, f"expected 0 or 1, got {got}")
+        present.append(bool(known))
+    return present
 
 
 @dataclass
@@ -336,9 +370,9 @@ class Cells:
             return ()
 
     def _split(self, text: str) -> Sequence[str]:
-        if text[:1] == "[" and text[-1:] == "]":
-            return _bracketed(text)
         if self.sampled:
+            if text[:1] == "[" and text[-1:] == "]":
+                return _bracketed(text)
             self._check_delimiter(text)
         pieces = text.split(self.delimiter) if self.delimiter else [text]
         return [piece.strip() for piece in pieces if piece.strip()]

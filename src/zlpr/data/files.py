@@ -36,6 +36,13 @@ _OTHER_MARKS = (
 )
 
 
+_NOT_TEXT = (
+    (b"PAR1", "a Parquet file"),
+    (b"PK\x03\x04", "a zip archive or an Excel file"),
+    (b"%PDF", "a PDF file"),
+)
+
+
 @dataclass(frozen=True)
 class Lines:
     """Consecutive lines of a file, without their line ends; `first` is the first one's number."""
@@ -80,31 +87,49 @@ def plain_suffix(path: Path) -> str:
     return suffixes[-1] if suffixes else ""
 
 
-def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[Lines]:
+def read_lines(
+    path: Path, encoding: str = "utf-8", *, keep_returns: bool = False
+) -> Iterator[Lines]:
     r"""The lines of a text file, a block at a time; memory stays at a block and the longest line.
 
     Lines end at ``\\n`` or ``\\r\\n`` and nowhere else: the other line ends of Unicode are text.
+    With `keep_returns` the ``\r`` stays, for formats in which it may be part of a field.
     """
     with open_bytes(path) as stream:
-        yield from _split_lines(_decoded(path, stream, encoding), path)
+        for lines in _split_lines(_decoded(path, stream, encoding), path):
+            if keep_returns:
+                yield lines
+            else:
+                yield Lines(lines.first, [line.removesuffix("\r") for line in lines.texts])
+
+
+def read_text(path: Path, encoding: str = "utf-8", *, limit: int) -> str:
+    """A whole text file of at most `limit` characters."""
+    pieces = []
+    left = limit
+    with open_bytes(path) as stream:
+        for piece in _decoded(path, stream, encoding):
+            left -= len(piece)
+            if left < 0:
+                raise UserError(f"{path}: larger than the limit of {limit:,} characters")
+            pieces.append(piece)
+    return "".join(pieces)
 
 
 def _split_lines(pieces: Iterator[str], path: Path) -> Iterator[Lines]:
     first, rest = 1, ""
     for piece in pieces:
-        text = rest + piece
-        lines = text.split("\n")
+        lines = (rest + piece).split("\n")
         rest = lines.pop()
         if len(rest) > MAX_LINE:
             raise UserError(
                 f"{path}, line {first + len(lines)}: longer than {MAX_LINE:,} characters"
             )
         if lines:
-            returns = "\r" in text
-            yield Lines(first, [line.removesuffix("\r") for line in lines] if returns else lines)
+            yield Lines(first, lines)
             first += len(lines)
     if rest:
-        yield Lines(first, [rest.removesuffix("\r")])
+        yield Lines(first, [rest])
 
 
 def _decoded(path: Path, stream: BinaryIO, encoding: str) -> Iterator[str]:
@@ -116,7 +141,7 @@ def _decoded(path: Path, stream: BinaryIO, encoding: str) -> Iterator[str]:
     while True:
         chunk = stream.read(_CHUNK)
         if start:
-            _refuse_other_marks(path, chunk, encoding)
+            _refuse_strangers(path, chunk, encoding)
         try:
             piece = decoder.decode(chunk, final=not chunk)
         except UnicodeDecodeError as wrong:
@@ -133,7 +158,10 @@ def _decoded(path: Path, stream: BinaryIO, encoding: str) -> Iterator[str]:
             return
 
 
-def _refuse_other_marks(path: Path, chunk: bytes, encoding: str) -> None:
+def _refuse_strangers(path: Path, chunk: bytes, encoding: str) -> None:
+    for magic, what in _NOT_TEXT:
+        if chunk.startswith(magic):
+            raise UserError(f"{path}: expected text, but this is {what}")
     if codecs.lookup(encoding).name != "utf-8":
         return
     for mark, name in _OTHER_MARKS:

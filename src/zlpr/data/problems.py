@@ -21,6 +21,8 @@ class Problems:
         name: the file's name as the user gave it.
         skip: whether bad rows are dropped.
         immediate: raise at the first bad row instead of looking for more.
+        notes: what else there is to say about the file.
+        unit: what the numbers count: lines, or rows where a file has no lines.
 
     Example:
         >>> problems = Problems("reviews.csv", skip=True)
@@ -32,12 +34,14 @@ class Problems:
     name: str
     skip: bool = False
     immediate: bool = False
+    unit: str = "line"
     count: int = 0
     shown: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     def add(self, line: int, message: str, *, column: int | str | None = None) -> None:
         """Report one bad row by its line and, where known, its column (a number or a name)."""
-        place = f"line {line}"
+        place = f"{self.unit} {line}"
         if column is not None:
             place += f", column {column!r}" if isinstance(column, str) else f", column {column}"
         self.count += 1
@@ -45,6 +49,13 @@ class Problems:
             self.shown.append(f"{place}: {message}")
         if self.immediate and not self.skip:
             raise self.error()
+
+    def doubt(self, line: int, message: str) -> None:
+        """Report what is wrong with the file but with no row: an error, or a note with `skip`."""
+        if self.skip:
+            self.notes.append(f"{self.name}, {self.unit} {line}: {message}")
+        else:
+            self.add(line, message)
 
     def error(self) -> UserError:
         """The error for what has been collected."""

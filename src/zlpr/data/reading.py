@@ -2,6 +2,7 @@
 
 import itertools
 import logging
+import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -14,8 +15,8 @@ from scipy import sparse
 from zlpr._errors import UserError
 from zlpr.data import demo
 from zlpr.data.dataset import SPLIT_NAMES, Dataset, SplitName, split_name
-from zlpr.data.files import read_lines
-from zlpr.data.formats import FORMATS, find_format
+from zlpr.data.files import plain_suffix, read_lines
+from zlpr.data.formats import SUFFIXES, find_format, huggingface, named_format
 from zlpr.data.problems import Problems, quote
 from zlpr.data.rows import Block, Column, ReadOptions, UnknownLabels
 
@@ -117,7 +118,8 @@ def read_with(
     """`read` for callers that already hold the options."""
     problems = Problems(str(path), skip=skip_bad_rows)
     builder = _Builder(problems, label_names, unknown_labels)
-    for block in find_format(path, format).read_blocks(path, options, problems):
+    chosen = find_format(path, options) if format is None else named_format(format)
+    for block in chosen.read_blocks(path, options, problems):
         builder.add(block)
     return builder.finish(path)
 
@@ -227,7 +229,11 @@ class _Builder:
 
     def finish(self, path: Path) -> Dataset:
         """The data that was gathered."""
-        notes = [self.problems.finish(len(self.lengths)), self._unknown_note()]
+        notes = [
+            self.problems.finish(len(self.lengths)),
+            self._unknown_note(),
+            *self.problems.notes,
+        ]
         if not len(self.lengths):
             raise UserError(f"{path}: no rows")
         kept = tuple(note for note in notes if note)
@@ -280,21 +286,31 @@ def _label_order(names: Iterable[str]) -> Any:
     return int if all(name.isascii() and name.isdigit() for name in names) else None
 
 
-def _stacked(features: list[Any]) -> Any:
-    if sparse.issparse(features[0]):
-        return sparse.csr_array(sparse.vstack(features, format="csr"))
-    return np.concatenate(features)
+def _stacked(features: Sequence[Any]) -> Any:
+    """Rows under rows; sparse ones may differ in width where no header gave it."""
+    if not sparse.issparse(features[0]):
+        return np.concatenate(features)
+    width = max(matrix.shape[1] for matrix in features)
+    return sparse.csr_array(sparse.vstack([_widened(m, width) for m in features], format="csr"))
+
+
+def _widened(matrix: Any, width: int) -> Any:
+    shape = (matrix.shape[0], width)
+    return sparse.csr_array((matrix.data, matrix.indices, matrix.indptr), shape=shape)
 
 
 def load(spec: str | Path, **how: Any) -> Dataset:
-    """Load data by what it is called: a file, a folder, or ``"demo"``.
+    """Load data by what it is called: a file, a folder, ``"demo"``, or a name on the hub.
 
-    A folder that holds files called after the parts (``train.csv``, ``dev.csv``, ``test.csv``, …)
-    gives data with that split; their labels are those that ``labels.txt`` in the folder lists, one
-    per line, or else all that occur. ``"demo"`` is `demo.make()`.
+    - A folder that holds a file per part (``train.csv``, ``dev.csv``, ``scene-test.arff.xz``, or
+      the shards ``train-00000-of-00002.parquet``, …) gives data with that split; the labels are
+      those that ``labels.txt`` in the folder lists, one per line, or else all that occur.
+    - A folder that was saved with Hugging Face `datasets` is read with it, and so is
+      ``"hf:owner/name"`` or ``"hf:owner/name:configuration"`` when the hub can be reached.
+    - ``"demo"`` is `zlpr.data.demo.make()`.
 
     Args:
-        spec: file, folder or ``"demo"``.
+        spec: what to load.
         how: the arguments of `read`.
 
     Example:
@@ -305,7 +321,7 @@ def load(spec: str | Path, **how: Any) -> Dataset:
     path = Path(spec)
     if str(spec) == "demo" and not path.exists():
         return demo.make()
-    if path.is_dir():
+    if path.is_dir() and not huggingface.is_saved(path):
         return _load_parts(path, how)
     return read(path, **how)
 
@@ -315,27 +331,34 @@ def _load_parts(folder: Path, how: Mapping[str, Any]) -> Dataset:
     if not parts:
         raise UserError(
             f"{folder}: no files called train, validation or test with a known ending "
-            f"({', '.join(suffix for f in FORMATS.values() for suffix in f.suffixes)})"
+            f"({', '.join(SUFFIXES)})"
         )
     listed = folder / LABELS_FILE
     if listed.is_file() and how.get("label_names") is None:
         how = {**how, "label_names": listed}
-    return join_parts({name: read(path, **how) for name, path in parts.items()}, name=folder.name)
+    read_parts = {
+        name: concatenate([read(path, **how) for path in paths]) for name, paths in parts.items()
+    }
+    return join_parts(read_parts, name=folder.name)
 
 
-def _part_files(folder: Path) -> dict[SplitName, Path]:
-    suffixes = {suffix for known in FORMATS.values() for suffix in known.suffixes}
-    found: dict[SplitName, Path] = {}
+_SHARD = re.compile(r"(.+)-\d+-of-\d+")
+
+
+def _part_files(folder: Path) -> dict[SplitName, list[Path]]:
+    """The files of each part: one, or all its shards in order."""
+    found: dict[SplitName, list[Path]] = {}
     for path in sorted(folder.iterdir()):
-        stem, _, rest = path.name.partition(".")
-        part = split_name(stem)
-        if part is None or not path.is_file() or f".{rest.split('.')[0].lower()}" not in suffixes:
+        stem = path.name.partition(".")[0]
+        shard = _SHARD.fullmatch(stem)
+        base = shard.group(1) if shard else stem
+        part = split_name(re.split("[-_]", base)[-1])
+        if part is None or not path.is_file() or plain_suffix(path) not in SUFFIXES:
             continue
-        if part in found:
-            raise UserError(
-                f"{folder}: both {found[part].name} and {path.name} are the {part} part"
-            )
-        found[part] = path
+        others = found.setdefault(part, [])
+        if others and not shard:
+            raise UserError(f"{folder}: both {others[0].name} and {path.name} are the {part} part")
+        others.append(path)
     return {name: found[name] for name in SPLIT_NAMES if name in found}
 
 
@@ -349,12 +372,19 @@ def join_parts(parts: Mapping[SplitName, Dataset], name: str = "") -> Dataset:
         >>> both.label_names, both.split.tolist()
         (('a', 'b'), ['train', 'test'])
     """
-    datasets = list(parts.values())
+    split = np.repeat(np.array(list(parts)), [len(data) for data in parts.values()])
+    return replace(concatenate(list(parts.values())), split=split, name=name)
+
+
+def concatenate(datasets: Sequence[Dataset]) -> Dataset:
+    """One data set after the other, with the labels of all; fields that one lacks are left out."""
+    if len(datasets) == 1:
+        return datasets[0]
     names = _union([data.label_names for data in datasets])
     aligned = [data.with_label_names(names) for data in datasets]
     with_texts = {data.texts is not None for data in datasets}
     if len(with_texts) > 1:
-        raise UserError(f"{name}: some parts hold texts and others features")
+        raise UserError(f"{datasets[0].name}: some parts hold texts and others features")
 
     def joined(field: str) -> list[str] | None:
         columns = [getattr(data, field) for data in aligned]
@@ -362,6 +392,7 @@ def join_parts(parts: Mapping[SplitName, Dataset], name: str = "") -> Dataset:
             return None
         return list(itertools.chain.from_iterable(columns))
 
+    split = joined("split")
     return replace(
         aligned[0],
         labels=sparse.csr_array(sparse.vstack([data.labels for data in aligned], format="csr")),
@@ -369,8 +400,7 @@ def join_parts(parts: Mapping[SplitName, Dataset], name: str = "") -> Dataset:
         features=None if True in with_texts else _stacked([data.features for data in aligned]),
         ids=joined("ids"),
         groups=joined("groups"),
-        split=np.repeat(np.array(list(parts)), [len(data) for data in aligned]),
-        name=name,
+        split=None if split is None else np.array(split),
         notes=tuple(itertools.chain.from_iterable(data.notes for data in datasets)),
     )
 
@@ -407,11 +437,11 @@ def iterate(
     """
     problems = Problems(str(path), skip=skip_bad_rows, immediate=True)
     rows = 0
-    for block in find_format(Path(path), format).read_blocks(
-        Path(path), ReadOptions(**how), problems
-    ):
+    file, options = Path(path), ReadOptions(**how)
+    chosen = find_format(file, options) if format is None else named_format(format)
+    for block in chosen.read_blocks(file, options, problems):
         rows += len(block.labels)
         yield block
-    note = problems.finish(rows)
-    if note:
-        _log.warning(note)
+    for note in (problems.finish(rows), *problems.notes):
+        if note:
+            _log.warning(note)

@@ -7,6 +7,9 @@ from typing import Any, Literal
 from numpy.typing import NDArray
 from scipy import sparse
 
+from zlpr._errors import UserError
+from zlpr.data.dataset import Dataset
+
 Column = str | int
 """A column by its name or by its position, from 0."""
 
@@ -65,3 +68,29 @@ class Block:
     groups: list[str] | None = None
     split: list[str] | None = None
     label_names: tuple[str, ...] | None = None
+
+
+def texts_of(dataset: Dataset) -> Sequence[str]:
+    """The texts, for a format that holds nothing else."""
+    if dataset.texts is None:
+        raise UserError("the data has features, and this format holds texts; use svm or mulan")
+    return dataset.texts
+
+
+def features_of(dataset: Dataset) -> Any:
+    """The features, for a format that holds nothing else."""
+    if dataset.features is None:
+        raise UserError("the data has texts, and this format holds features; use jsonl or csv")
+    return dataset.features
+
+
+def sample_columns(dataset: Dataset) -> dict[str, Sequence[Any]]:
+    """Texts with their label sets as a table: id, text, labels, group, split, as far as known."""
+    columns: dict[str, Sequence[Any]] = {} if dataset.ids is None else {"id": dataset.ids}
+    columns["text"] = texts_of(dataset)
+    columns["labels"] = dataset.label_sets()
+    if dataset.groups is not None:
+        columns["group"] = dataset.groups
+    if dataset.split is not None:
+        columns["split"] = dataset.split.tolist()
+    return columns

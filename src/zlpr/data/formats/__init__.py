@@ -3,55 +3,159 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import Any, Literal
 
 from zlpr._errors import UserError
-from zlpr.data.dataset import Dataset
-from zlpr.data.files import plain_suffix
-from zlpr.data.formats import json_lines, tables
+from zlpr.data.columns import is_known_name
+from zlpr.data.files import open_bytes, plain_suffix
+from zlpr.data.formats import (
+    fasttext,
+    huggingface,
+    json_file,
+    json_lines,
+    libmultilabel,
+    mulan,
+    parquet,
+    svm,
+    tables,
+)
 from zlpr.data.problems import Problems
 from zlpr.data.rows import Block, ReadOptions
+
+_START = 1 << 16
 
 
 @dataclass(frozen=True)
 class Format:
-    """A file format: its name, its file suffixes, and how it is read and written."""
+    """A file format.
+
+    Attributes:
+        name: as the user names it.
+        summary: what it is, in a few words.
+        suffixes: how its files end.
+        read_blocks: gives the rows of a file.
+        write: writes a `Dataset` to what `target` says.
+        target: whether it is written to a text stream, a file or a folder.
+    """
 
     name: str
     summary: str
     suffixes: tuple[str, ...]
     read_blocks: Callable[[Path, ReadOptions, Problems], Iterator[Block]]
-    write: Callable[[Dataset, TextIO], None]
+    write: Callable[[Any, Any], None]
+    target: Literal["text", "file", "folder"] = "text"
 
 
-def _write_tsv(dataset: Dataset, stream: TextIO) -> None:
-    tables.write(dataset, stream, separator="\t")
+_ALL = (
+    Format(
+        "jsonl",
+        "one JSON object per line",
+        (".jsonl", ".ndjson"),
+        json_lines.read_blocks,
+        json_lines.write,
+    ),
+    Format("json", "an array of objects", (".json",), json_file.read_blocks, json_file.write),
+    Format("csv", "a comma-separated table", (".csv",), tables.read_blocks, tables.write),
+    Format("tsv", "a tab-separated table", (".tsv", ".tab"), tables.read_blocks, tables.write_tsv),
+    Format(
+        "parquet",
+        "a Parquet table",
+        (".parquet", ".pq"),
+        parquet.read_blocks,
+        parquet.write,
+        target="file",
+    ),
+    Format(
+        "fasttext",
+        "lines with __label__name",
+        (".fasttext", ".ft"),
+        fasttext.read_blocks,
+        fasttext.write,
+    ),
+    Format(
+        "libmultilabel",
+        "[id,] labels and text, separated by tabs",
+        (),
+        libmultilabel.read_blocks,
+        libmultilabel.write,
+    ),
+    Format(
+        "svm",
+        "sparse features of extreme classification",
+        (".svm", ".libsvm"),
+        svm.read_blocks,
+        svm.write,
+    ),
+    Format("mulan", "ARFF with labels in XML", (".arff",), mulan.read_blocks, mulan.write),
+    Format(
+        "huggingface",
+        "a folder of Hugging Face datasets, or hf:name on the hub",
+        (),
+        huggingface.read_blocks,
+        huggingface.write,
+        target="folder",
+    ),
+)
+FORMATS = {entry.name: entry for entry in _ALL}
+SUFFIXES = {suffix: entry for entry in _ALL for suffix in entry.suffixes}
+_BY_CONTENT = frozenset([".json", ".tsv", ".tab"])
+"""Endings that are used for more than one format."""
 
 
-FORMATS = {
-    entry.name: entry
-    for entry in (
-        Format(
-            "jsonl",
-            "one JSON object per line",
-            (".jsonl", ".ndjson"),
-            json_lines.read_blocks,
-            json_lines.write,
-        ),
-        Format("csv", "comma-separated table", (".csv",), tables.read_blocks, tables.write),
-        Format("tsv", "tab-separated table", (".tsv", ".tab"), tables.read_blocks, _write_tsv),
-    )
-}
+def named_format(name: str) -> Format:
+    """The format of this name."""
+    if name not in FORMATS:
+        raise UserError(f"no format {name!r}; the formats are {', '.join(FORMATS)}")
+    return FORMATS[name]
 
 
-def find_format(path: Path, name: str | None = None) -> Format:
-    """The format that the user named, or that the file's name tells."""
-    if name is not None:
-        if name not in FORMATS:
-            raise UserError(f"no format {name!r}; the formats are {', '.join(FORMATS)}")
-        return FORMATS[name]
+def find_format(path: Path, options: ReadOptions) -> Format:
+    """The format of a file, by its name and its first lines."""
+    if str(path).startswith(huggingface.HUB) or (path.is_dir() and huggingface.is_saved(path)):
+        return FORMATS["huggingface"]
     suffix = plain_suffix(path)
-    for known in FORMATS.values():
-        if suffix in known.suffixes:
-            return known
-    raise UserError(f"{path}: what format is it? Name one of {', '.join(FORMATS)}")
+    if suffix in SUFFIXES and suffix not in _BY_CONTENT:
+        return SUFFIXES[suffix]
+    with open_bytes(path) as stream:
+        start = stream.read(_START)
+    name = _recognise(start, options)
+    if name is None and suffix in SUFFIXES:
+        return SUFFIXES[suffix]
+    if name is None:
+        raise UserError(f"{path}: what format is it? Name one of {', '.join(FORMATS)}")
+    return FORMATS[name]
+
+
+def _recognise(start: bytes, options: ReadOptions) -> str | None:
+    """The format that the first bytes of a file look like."""
+    if start.startswith(b"PAR1"):
+        return "parquet"
+    text = start.decode(options.encoding, errors="replace").removeprefix("\ufeff")
+    lines = text.replace("\r\n", "\n").split("\n")
+    lines = [line for line in (lines[:-1] or lines) if line]
+    if not lines:
+        return None
+    first = lines[0].lstrip()
+    if first[0] in "[{":
+        return "json" if first[0] == "[" else "jsonl"
+    if first.lower().startswith(("@relation", "%")):
+        return "mulan"
+    if any(word.startswith(fasttext.PREFIX) for line in lines[:50] for word in line.split()):
+        return "fasttext"
+    if svm.looks_like(lines):
+        return "svm"
+    return _recognise_table(lines, options)
+
+
+def _recognise_table(lines: list[str], options: ReadOptions) -> str | None:
+    named = options.text is not None or options.labels is not None or options.header is not None
+    first = lines[0].replace('"', "")
+    if "\t" in first:
+        header = any(is_known_name(field) for field in first.split("\t"))
+        if not named and not header and libmultilabel.looks_like(lines):
+            return "libmultilabel"
+        return "tsv"
+    fields = first.replace(";", ",").split(",")
+    if len(fields) > 1 and (named or any(map(is_known_name, fields))):
+        return "csv"
+    return None

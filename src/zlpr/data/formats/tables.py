@@ -2,21 +2,20 @@
 
 import csv
 import itertools
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from zlpr._errors import UserError
-from zlpr.data.columns import ID_NAMES, LABEL_NAMES, SPLIT_COLUMNS, TEXT_NAMES, find_roles
+from zlpr.data.columns import DELIMITERS, find_roles, is_known_name
 from zlpr.data.dataset import Dataset
 from zlpr.data.files import MAX_LINE, plain_suffix, read_lines
 from zlpr.data.problems import Problems, quote
-from zlpr.data.rows import Block, ReadOptions
+from zlpr.data.rows import Block, ReadOptions, sample_columns
 
 BLOCK_ROWS = 2000
 """Rows that are looked at together; the first block decides what the columns mean."""
-
-_KNOWN_NAMES = frozenset([*TEXT_NAMES, *LABEL_NAMES, *ID_NAMES, *SPLIT_COLUMNS])
 
 Row = tuple[int, list[str]]
 """The number of a row's first line, and its fields."""
@@ -57,7 +56,7 @@ def _header(file: str, fields: list[str], options: ReadOptions) -> tuple[list[st
         asked = [options.text, options.labels, options.id, options.group, options.split]
         flat = [c for column in asked for c in (column if isinstance(column, list) else [column])]
         named = any(isinstance(column, str) for column in flat)
-        header = named or any(field.strip().lower() in _KNOWN_NAMES for field in fields)
+        header = named or any(is_known_name(field) for field in fields)
         if not header and not any(isinstance(c, int) and c is not False for c in flat):
             raise UserError(
                 f"{file}, line 1: is this a header? None of {', '.join(map(quote, fields[:8]))} is "
@@ -73,20 +72,21 @@ def _header(file: str, fields: list[str], options: ReadOptions) -> tuple[list[st
 
 def _rows(path: Path, options: ReadOptions, problems: Problems) -> Iterator[Row]:
     """Parse a table; a row that spans lines has the number of its first line."""
-    blocks = read_lines(path, options.encoding)
+    blocks = read_lines(path, options.encoding, keep_returns=True)
     start = next(blocks, None)
     if start is None:
-        return
+        return iter(())
     separator = _separator(path, start.texts[0])
     quoted = options.quoted
     if quoted is None:
         quoted = separator != "\t" or _looks_quoted(start.texts)
     lines = itertools.chain.from_iterable(block.texts for block in itertools.chain([start], blocks))
-    if not quoted:
-        for number, line in enumerate(lines, 1):
-            if line:
-                yield number, line.split(separator)
-        return
+    if quoted:
+        return _quoted_rows(lines, separator, problems)
+    return _plain_rows(lines, separator, problems, sure=quoted is False)
+
+
+def _quoted_rows(lines: Iterator[str], separator: str, problems: Problems) -> Iterator[Row]:
     if csv.field_size_limit() < MAX_LINE:
         csv.field_size_limit(MAX_LINE)
     reader = csv.reader((line + "\n" for line in lines), delimiter=separator, strict=True)
@@ -97,9 +97,26 @@ def _rows(path: Path, options: ReadOptions, problems: Problems) -> Iterator[Row]
         except StopIteration:
             return
         except csv.Error as wrong:
-            problems.add(number, f"not a row of a table: {wrong}")
+            until = f" (read to line {reader.line_num})" if reader.line_num > number else ""
+            problems.add(number, f"not a row of a table: {wrong}{until}")
             continue
         if fields:
+            yield number, fields
+
+
+def _plain_rows(
+    lines: Iterator[str], separator: str, problems: Problems, *, sure: bool
+) -> Iterator[Row]:
+    """Rows without quoting; unless that is sure, a field that begins with a quote is refused."""
+    for number, line in enumerate(lines, 1):
+        fields = line.removesuffix("\r").split(separator)
+        if not sure and any(field[:1] == '"' for field in fields):
+            problems.add(
+                number,
+                "a field begins with a double quote, but none of the first rows has one; say "
+                "whether quotes enclose fields with quoted=True or quoted=False",
+            )
+        elif fields != [""]:
             yield number, fields
 
 
@@ -110,18 +127,19 @@ def _separator(path: Path, first: str) -> str:
     return max(",;\t", key=first.count)
 
 
-def _looks_quoted(lines: Sequence[str]) -> bool:
-    """Whether quotes in a tab-separated file enclose fields, rather than being part of the text."""
-    sample = list(lines[:BLOCK_ROWS])
-    plain = {line.count("\t") for line in sample if line}
-    if len(plain) == 1:
-        fields = [field for line in sample for field in line.split("\t") if field[:1] == '"']
-        return bool(fields) and all(_is_quoted(field) for field in fields)
+def _looks_quoted(lines: Sequence[str]) -> bool | None:
+    """Whether quotes in a tab-separated file enclose fields or are text; None without quotes."""
+    sample = [line.removesuffix("\r") for line in lines[:-1] or lines]
+    fields = [field for line in sample for field in line.split("\t") if field[:1] == '"']
+    if not fields:
+        return None
+    if len({line.count("\t") for line in sample if line}) == 1:
+        return all(_is_quoted(field) for field in fields)
     try:
-        rows = list(csv.reader((line + "\n" for line in sample), delimiter="\t", strict=True))
+        rows = list(csv.reader((line + "\n" for line in sample), delimiter="\t", strict=False))
     except csv.Error:
         return False
-    return len({len(row) for row in rows if row}) == 1
+    return len({len(row) for row in rows[:-1] if row}) == 1
 
 
 def _is_quoted(field: str) -> bool:
@@ -129,28 +147,33 @@ def _is_quoted(field: str) -> bool:
     return len(field) > 1 and field[-1] == '"' and '"' not in inner.replace('""', "")
 
 
-def write(dataset: Dataset, stream: TextIO, *, separator: str = ",") -> None:
-    """Write id, text, labels (joined by ``|``), group and split, as far as the data has them."""
-    if dataset.texts is None:
-        raise ValueError("a table of texts cannot hold features")
-    columns: dict[str, Sequence[Any]] = {
-        "text": dataset.texts,
-        "labels": [join_labels(labels) for labels in dataset.label_sets()],
-    }
-    if dataset.ids is not None:
-        columns = {"id": dataset.ids, **columns}
-    if dataset.groups is not None:
-        columns["group"] = dataset.groups
-    if dataset.split is not None:
-        columns["split"] = dataset.split.tolist()
-    writer = csv.writer(stream, delimiter=separator, lineterminator="\n")
+def write(dataset: Dataset, stream: TextIO) -> None:
+    """Write a comma-separated table with a header; labels are joined by ``|``.
+
+    Where a label has a sign that would be taken for a delimiter, cells hold JSON lists instead.
+    """
+    _write(dataset, stream, separator=",", quoting=csv.QUOTE_MINIMAL)
+
+
+def write_tsv(dataset: Dataset, stream: TextIO) -> None:
+    """Write a tab-separated table, all fields in quotes, so that readers need not guess."""
+    _write(dataset, stream, separator="\t", quoting=csv.QUOTE_ALL)
+
+
+def _write(dataset: Dataset, stream: TextIO, *, separator: str, quoting: int) -> None:
+    columns = sample_columns(dataset)
+    join = _json_cell if any(_needs_list(name) for name in dataset.label_names) else "|".join
+    columns["labels"] = [join(labels) for labels in columns["labels"]]
+    if any("\r" in text for text in columns["text"]):
+        quoting = csv.QUOTE_ALL  # Python before 3.13 leaves a lone \r bare
+    writer = csv.writer(stream, delimiter=separator, lineterminator="\n", quoting=quoting)  # type: ignore[arg-type]
     writer.writerow(columns)
     writer.writerows(zip(*columns.values(), strict=True))
 
 
-def join_labels(labels: Sequence[str]) -> str:
-    """The labels of one sample in one cell."""
-    for label in labels:
-        if "|" in label or label != label.strip() or not label:
-            raise UserError(f"the label {quote(label)} cannot stand in a list separated by '|'")
-    return "|".join(labels)
+def _needs_list(name: str) -> bool:
+    return any(sign in name for sign in DELIMITERS) or name != name.strip() or name[:1] == "["
+
+
+def _json_cell(labels: Sequence[str]) -> str:
+    return json.dumps(labels, ensure_ascii=False)

@@ -1,0 +1,67 @@
+"""fastText: a line per text, with words ``__label__name`` for the labels."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+from zlpr._errors import UserError
+from zlpr.data.dataset import Dataset
+from zlpr.data.files import read_lines
+from zlpr.data.problems import Problems, quote
+from zlpr.data.rows import Block, ReadOptions, texts_of
+
+PREFIX = "__label__"
+
+
+def read_blocks(path: Path, options: ReadOptions, problems: Problems) -> Iterator[Block]:
+    """The lines of a file; as in fastText, a label may stand anywhere in the line."""
+    for lines in read_lines(path, options.encoding):
+        texts: list[str] = []
+        sets = []
+        numbers = []
+        for number, line in enumerate(lines.texts, lines.first):
+            if not line.strip():
+                continue
+            text, labels = _parse(line)
+            if "" in labels:
+                column = line.split().index(PREFIX)
+                problems.add(number, f"word {column + 1} is a {PREFIX} without a name")
+                continue
+            texts.append(text)
+            sets.append(labels if options.labelled else ())
+            numbers.append(number)
+        if texts:
+            yield Block(labels=list(sets), lines=numbers, texts=texts)
+
+
+def _parse(line: str) -> tuple[str, tuple[str, ...]]:
+    rest = line.strip()
+    labels = []
+    while rest.startswith(PREFIX):
+        word, *tail = rest.split(None, 1)
+        labels.append(word.removeprefix(PREFIX))
+        rest = tail[0] if tail else ""
+    if PREFIX in rest:
+        words = rest.split()
+        labels += [word.removeprefix(PREFIX) for word in words if word.startswith(PREFIX)]
+        rest = " ".join(word for word in words if not word.startswith(PREFIX))
+    return rest, tuple(labels)
+
+
+def write(dataset: Dataset, stream: TextIO) -> None:
+    """Write labels, then the text; line breaks in a text become spaces, as the format has no other.
+
+    Raises:
+        UserError: for a label with white space or a text with a word that would be read as a label.
+    """
+    texts = texts_of(dataset)
+    for name in dataset.label_names:
+        if name.split() != [name]:
+            raise UserError(f"the label {quote(name)} has white space, which fastText cannot hold")
+    for text, labels in zip(texts, dataset.label_sets(), strict=True):
+        if PREFIX in text:
+            raise UserError(
+                f"the text {quote(text)} has a {PREFIX}, which fastText reads as a label"
+            )
+        line = " ".join([*(PREFIX + label for label in labels), *text.splitlines()])
+        stream.write(line + "\n")

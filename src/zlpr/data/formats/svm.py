@@ -1,0 +1,186 @@
+"""The extreme-classification repository's sparse format, and LIBSVM's without its header.
+
+The header holds three numbers: samples, features, labels. A row is ``3,17 5:0.25 9:1.0``: label
+indices joined by commas, then ``feature:value``. A row without labels starts with a space. Labels
+are named by their index, unless `label_names` names them.
+"""
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+from scipy import sparse
+
+from zlpr._errors import UserError
+from zlpr.data.dataset import Dataset
+from zlpr.data.files import Lines, read_lines
+from zlpr.data.problems import Problems, quote
+from zlpr.data.rows import Block, ReadOptions, features_of
+
+MAX_LABELS = 20_000_000
+"""The most labels that a header may announce: a limit for files from strangers."""
+
+MAX_FEATURES = 2**31 - 1
+
+_HEADER = re.compile(r"\s*(\d+)\s+(\d+)\s+(\d+)\s*")
+_ROW = re.compile(r"(\d+(?:,\d+)*)?((?:\s+\d+:[^\s:]+)*)\s*")
+
+
+@dataclass(frozen=True)
+class Header:
+    """What the first line announces; None where there is no header."""
+
+    samples: int | None
+    features: int
+    labels: int | None
+
+
+def read_blocks(path: Path, options: ReadOptions, problems: Problems) -> Iterator[Block]:
+    """The rows of a file."""
+    header: Header | None = None
+    names: tuple[str, ...] | None = None
+    rows = 0
+    for lines in read_lines(path, options.encoding):
+        if header is None:
+            header = parse_header(str(path), lines.texts[0])
+            if header.labels is not None:
+                names = tuple(map(str, range(header.labels)))
+                lines = Lines(lines.first + 1, lines.texts[1:])
+        before = problems.count
+        block = _block(lines, header, options, problems)
+        rows += len(block.labels) + problems.count - before
+        block.label_names = names
+        if block.labels:
+            yield block
+    if header and header.samples is not None and rows != header.samples:
+        problems.doubt(1, f"the header announces {header.samples:,} rows, the file has {rows:,}")
+
+
+def parse_header(file: str, line: str) -> Header:
+    """Read the first line, and refuse what no memory could hold."""
+    found = _HEADER.fullmatch(line)
+    if found is None:
+        return Header(None, MAX_FEATURES, None)
+    # Twenty digits are beyond every limit already, and int() refuses thousands of them.
+    samples, features, labels = (int(number[:20]) for number in found.groups())
+    if labels > MAX_LABELS:
+        raise UserError(f"{file}, line 1: {labels:,} labels, expected at most {MAX_LABELS:,}")
+    if features > MAX_FEATURES:
+        raise UserError(f"{file}, line 1: {features:,} features, expected at most {MAX_FEATURES:,}")
+    return Header(samples, features, labels)
+
+
+def _block(lines: Lines, header: Header, options: ReadOptions, problems: Problems) -> Block:
+    rows: list[tuple[int, str]] = []
+    for number, line in enumerate(lines.texts, lines.first):
+        if _ROW.fullmatch(line):
+            rows.append((number, line))
+        elif line:
+            column, message = _syntax_problem(line)
+            problems.add(number, message, column=column)
+    try:
+        return _assembled(rows, header, options)
+    except (ValueError, OverflowError):  # some number is not one, or out of bounds: find the row
+        within = []
+        for number, line in rows:
+            problem = _limit_problem(line, header)
+            if problem is None:
+                within.append((number, line))
+            else:
+                problems.add(number, problem[1], column=problem[0])
+        return _assembled(within, header, options)
+
+
+def _assembled(rows: list[tuple[int, str]], header: Header, options: ReadOptions) -> Block:
+    """Make a block of rows whose syntax is right; ValueError where a number is out of bounds."""
+    labels: list[str] = []
+    label_counts = []
+    tokens: list[str] = []
+    ends = [0]
+    for _, line in rows:
+        names, _, features = line.partition(" ") if line[0].isdigit() else ("", "", line)
+        row_labels = names.split(",") if names else []
+        labels += row_labels
+        label_counts.append(len(row_labels))
+        tokens += features.replace(":", " ").split()
+        ends.append(len(tokens) // 2)
+    columns = np.array(labels, dtype=np.int64)
+    indices = np.array(tokens[0::2], dtype=np.int64)
+    values = np.array(tokens[1::2], dtype=np.float64)
+    most = MAX_LABELS if header.labels is None else header.labels
+    if (columns >= most).any() or (indices >= header.features).any():
+        raise ValueError("an index is out of bounds")
+    if not np.isfinite(values).all():
+        raise ValueError("a value is not finite")
+    width = header.features
+    if header.samples is None:
+        width = int(indices.max()) + 1 if len(indices) else 0
+    matrix = sparse.csr_array((values, indices, np.array(ends)), shape=(len(rows), width))
+    matrix.sum_duplicates()
+    named = iter(map(str, columns.tolist()))
+    sets = [tuple(itertools.islice(named, count)) for count in label_counts]
+    return Block(
+        labels=list(sets) if options.labelled else [()] * len(rows),
+        lines=[number for number, _ in rows],
+        features=matrix,
+    )
+
+
+def _syntax_problem(line: str) -> tuple[int, str]:
+    """The first word of a row that does not fit, with its column."""
+    for number, word in enumerate(re.finditer(r"\S+", line)):
+        first = number == 0 and word.start() == 0
+        pattern = r"\d+(,\d+)*" if first else r"\d+:[^\s:]+"
+        if not re.fullmatch(pattern, word.group()):
+            what = "label indices joined by commas" if first else "feature:value"
+            return word.start() + 1, f"expected {what}, got {quote(word.group())}"
+    return 1, f"expected labels and features, got {quote(line)}"
+
+
+def _limit_problem(line: str, header: Header) -> tuple[int, str] | None:
+    """The first number of a row that is out of bounds or not finite, with its column."""
+    for word in re.finditer(r"\S+", line):
+        name, colon, value = word.group().partition(":")
+        if colon:
+            if len(name) > 10 or int(name) >= header.features:
+                return word.start() + 1, f"feature {name}, expected less than {header.features}"
+            try:
+                finite = np.isfinite(float(value))
+            except ValueError:
+                finite = False
+            if not finite:
+                return word.start() + 1, f"expected a finite number, got {quote(value)}"
+        else:
+            most = MAX_LABELS if header.labels is None else header.labels
+            for label in name.split(","):
+                if len(label) > 10 or int(label) >= most:
+                    return word.start() + 1, f"label {label}, expected less than {most}"
+    return None
+
+
+def looks_like(lines: Sequence[str]) -> bool:
+    """Whether the first lines are a header of three numbers, or a row with ``feature:value``."""
+    if not lines:
+        return False
+    rows = [line for line in lines[:20] if line]
+    if rows and _HEADER.fullmatch(rows[0]):
+        return len(rows) > 1 and all(_ROW.fullmatch(row) for row in rows[1:])
+    return any(":" in row for row in rows) and all(_ROW.fullmatch(row) for row in rows)
+
+
+def write(dataset: Dataset, stream: TextIO) -> None:
+    """Write a header and a row per sample; labels are written by their index."""
+    features: Any = sparse.csr_array(features_of(dataset))
+    features.sort_indices()
+    labels: Any = dataset.labels.sorted_indices()
+    stream.write(f"{len(dataset)} {features.shape[1]} {dataset.num_labels}\n")
+    for row in range(len(dataset)):
+        names = labels.indices[labels.indptr[row] : labels.indptr[row + 1]].tolist()
+        span = slice(features.indptr[row], features.indptr[row + 1])
+        pairs = zip(features.indices[span].tolist(), features.data[span].tolist(), strict=True)
+        cells = "".join(f" {index}:{float(value)!r}" for index, value in pairs)
+        stream.write(",".join(map(str, names)) + (cells or " ") + "\n")

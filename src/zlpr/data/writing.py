@@ -1,0 +1,67 @@
+"""Write a `Dataset` to a file in any of the formats."""
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from zlpr._atomic import replacing, write_text
+from zlpr._errors import UserError
+from zlpr.data.dataset import Dataset
+from zlpr.data.files import COMPRESSED_SUFFIXES, plain_suffix
+from zlpr.data.formats import FORMATS, SUFFIXES, Format, mulan, named_format
+
+
+def write(dataset: Dataset, path: str | os.PathLike[str], *, format: str | None = None) -> None:  # noqa: A002
+    """Write data to a file, whole or not at all.
+
+    Reading the file back gives the same samples, in the same order, with the same label sets. What
+    a format cannot hold is an error, but for these: formats of lines turn line breaks inside a text
+    into spaces (fasttext, libmultilabel), and formats of texts keep only the labels that some
+    sample has, in sorted order (read them with `label_names` to have the others). Mulan's XML is
+    written beside the ARFF file.
+
+    Args:
+        dataset: what to write.
+        path: the file; an ending ``.gz``, ``.bz2`` or ``.xz`` compresses it.
+        format: one of `FORMATS`, where the name does not tell.
+
+    Example:
+        >>> from zlpr.data import demo, write
+        >>> write(demo.make(10), "tickets.jsonl.gz")  # doctest: +SKIP
+    """
+    target = Path(path)
+    chosen = _format_for(target, format)
+    if chosen.target == "folder":
+        _write_folder(dataset, target, chosen)
+        return
+    with replacing(target) as beside:
+        if chosen.target == "file":
+            chosen.write(dataset, beside)
+        else:
+            opener = COMPRESSED_SUFFIXES.get(target.suffix.lower(), open)
+            with opener(beside, "wt", encoding="utf-8", newline="") as stream:
+                chosen.write(dataset, stream)
+    if chosen.name == "mulan":
+        write_text(mulan.xml_path(target), mulan.xml(dataset))
+
+
+def _format_for(path: Path, name: str | None) -> Format:
+    if name is not None:
+        return named_format(name)
+    suffix = plain_suffix(path)
+    if suffix in SUFFIXES:
+        return SUFFIXES[suffix]
+    raise UserError(f"{path}: in what format? Name one of {', '.join(FORMATS)}")
+
+
+def _write_folder(dataset: Dataset, target: Path, chosen: Format) -> None:
+    if target.exists():
+        raise UserError(f"{target}: exists already")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+    try:
+        chosen.write(dataset, beside / "data")
+        (beside / "data").rename(target)
+    finally:
+        shutil.rmtree(beside)
