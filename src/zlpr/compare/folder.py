@@ -1,0 +1,123 @@
+"""A comparison's folder: its grid, its run records, and which of them may be counted together."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from zlpr._atomic import write_text
+from zlpr._errors import UserError
+from zlpr.compare.records import RunRecord, Settings, read_records
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The records that belong together.
+
+    Attributes:
+        records: in the order of the grid.
+        missing: cells of the grid without a record.
+        left_out: a line for each kind of record that is in the folder but not counted.
+    """
+
+    records: tuple[RunRecord, ...]
+    missing: int
+    left_out: tuple[str, ...]
+
+    @property
+    def failed(self) -> tuple[RunRecord, ...]:
+        """The cells that ended with an error."""
+        return tuple(record for record in self.records if record.status == "failed")
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """`grid.json` names the cells of the last comparison, `runs/` holds the records.
+
+    Cells are named by the hash of their settings. Records of other settings or versions may
+    lie in `runs/` too, from an earlier grid; they are left alone, not counted, and reported.
+    """
+
+    path: Path
+
+    @property
+    def runs(self) -> Path:
+        """Where the records are."""
+        return self.path / "runs"
+
+    @property
+    def grid_file(self) -> Path:
+        """The list of cells."""
+        return self.path / "grid.json"
+
+    def write_grid(self, cells: Sequence[Settings], command: str) -> None:
+        """Remember which cells the comparison consists of, and the command that asked for it."""
+        grid = {"command": command, "cells": [cell.hash() for cell in cells]}
+        write_text(self.grid_file, json.dumps(grid, indent=1) + "\n")
+
+    def select(self) -> Selection:
+        """The records to count; a `UserError` where there are none or they do not fit together."""
+        if not self.path.is_dir():
+            raise UserError(f"{self.path}: no such folder")
+        place = self.runs if self.runs.is_dir() else self.path
+        records, faults = read_records(place)
+        left_out = list(faults) if place == self.runs else []
+        if not records:
+            raise UserError(f"{self.path}: no run records there; make some with zlpr compare")
+        wanted = self._wanted()
+        if wanted is None:
+            _refuse_mixture(self.path, records)
+            return Selection(tuple(records), 0, tuple(left_out))
+        by_hash = {record.settings_hash: record for record in records}
+        chosen = tuple(by_hash[name] for name in wanted if name in by_hash)
+        others = [record for record in records if record.settings_hash not in set(wanted)]
+        missing = len(wanted) - len(chosen)
+        if not chosen:
+            raise UserError(f"{self.path}: none of the grid's {len(wanted)} cells has a record")
+        return Selection(chosen, missing, (*left_out, *_describe_others(others, chosen)))
+
+    def _wanted(self) -> list[str] | None:
+        try:
+            grid = json.loads(self.grid_file.read_text(encoding="utf-8"))
+            return [str(name) for name in grid["cells"]]
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError) as fault:
+            raise UserError(f"{self.grid_file}: not a list of cells ({fault})") from fault
+
+
+def _describe_others(others: Sequence[RunRecord], chosen: Sequence[RunRecord]) -> list[str]:
+    """Why records were not counted: another version of the package, or other settings."""
+    version = chosen[0].settings.version
+    counts: dict[str, int] = {}
+    for record in others:
+        of = record.settings.version
+        why = "with other settings" if of == version else f"by zlpr {of}"
+        counts[why] = counts.get(why, 0) + 1
+    return [
+        f"{count} record{'s' if count > 1 else ''} made {why} not counted"
+        for why, count in counts.items()
+    ]
+
+
+def _refuse_mixture(path: Path, records: Sequence[RunRecord]) -> None:
+    """Records without a grid must agree on all that is not data, model, loss or seed."""
+    versions = sorted({record.settings.version for record in records})
+    if len(versions) > 1:
+        raise UserError(f"{path}: records by several versions of zlpr ({', '.join(versions)})")
+    cells: dict[tuple[str, str, str, int], RunRecord] = {}
+    for record in records:
+        settings = record.settings
+        cell = (settings.data, settings.model, settings.loss.label, settings.seed)
+        if cell in cells:
+            raise UserError(f"{path}: two records of {settings.title()} with other settings")
+        cells[cell] = record
+    for what, values in {
+        "training settings": {(r.settings.model, str(r.settings.training)) for r in records},
+        "split or data": {
+            (r.settings.data, f"{r.settings.split} {r.settings.fingerprint}") for r in records
+        },
+    }.items():
+        names = [name for name, _ in values]
+        for name in sorted({name for name in names if names.count(name) > 1}):
+            raise UserError(f"{path}: the records of {name} differ in their {what}")

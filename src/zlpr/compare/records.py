@@ -1,0 +1,296 @@
+"""What one cell of a comparison leaves behind: a run record, one JSON file, whole or absent.
+
+Tables and reports are made from run records alone. A record says what was asked for (`settings`),
+what came out (`evaluation` and the rest), and how it was made (`made`). The hash of the settings
+is part of the file's name, so that runs with other settings, on changed data or by another
+version of the package stand beside each other and are never taken for one another.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from zlpr._atomic import write_text
+from zlpr._errors import UserError
+from zlpr.compare._plain import from_plain, schema_of, to_plain
+
+SCHEMA = 1
+"""Raised when the meaning of a record's entries changes; older records are then left out."""
+
+SplitMethod = Literal["random", "stratified", "published"]
+
+
+@dataclass(frozen=True)
+class LossSpec:
+    """A loss as the grid asks for it.
+
+    Attributes:
+        label: what tables call it; two entries of a grid may use one loss with other parameters.
+        name: its name in `zlpr.losses`.
+        params: fixed parameters.
+        choose: candidates per parameter; every combination is trained and the one that is best
+            on the validation part, by `choose_by` at the loss's own bound, is kept.
+        choose_by: the metric that picks among the candidates.
+    """
+
+    label: str
+    name: str
+    params: dict[str, Any] = field(default_factory=dict)
+    choose: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    choose_by: str = "micro_f1"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All that decides a cell's outcome; two cells with equal settings have equal results.
+
+    Attributes:
+        data: the data set's name in tables.
+        fingerprint: hash of the data's content, so that edited data is new data.
+        reading: options given to the reader of the file.
+        split: "random" and "stratified" draw 8:1:1 anew for each seed; "published" takes the
+            data's own parts.
+        model: "linear" or "hf:NAME".
+        loss: the loss and its parameters.
+        seed: draws the split and the initialisation.
+        training: further fields of `zlpr.training.TrainingConfig`.
+        version: the package's version.
+    """
+
+    data: str
+    fingerprint: str
+    reading: dict[str, Any]
+    split: SplitMethod
+    model: str
+    loss: LossSpec
+    seed: int
+    training: dict[str, Any]
+    version: str
+
+    def hash(self) -> str:
+        """Sixteen hexadecimal digits that change with any of the settings."""
+        text = json.dumps(to_plain(self), sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def file_name(self) -> str:
+        """The record's file name: readable, and unlike that of any other settings."""
+        parts = [self.data, self.model, self.loss.label, f"seed{self.seed}", self.hash()[:8]]
+        return "__".join(re.sub(r"[^\w.+-]+", "-", part).strip("-.") for part in parts) + ".json"
+
+    def title(self) -> str:
+        """The cell in a few words, for progress and errors."""
+        return f"{self.data} / {self.model} / {self.loss.label} / seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class DataFacts:
+    """The data as the cell saw it."""
+
+    labels: int
+    cardinality: float
+    train: int
+    validation: int
+    test: int
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """Metrics at the loss's own bound and with the decoding fitted on validation.
+
+    A loss that only ranks has no own bound: `own` then holds the metrics that need scores alone.
+    In `fitted`, each of the paper's metrics of label sets is that of the rule fitted for it.
+    """
+
+    own: dict[str, float]
+    fitted: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The metrics on the two parts that the model was not trained on."""
+
+    validation: Decoded
+    test: Decoded
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """The decoding rules as configurations that `zlpr.decoding.from_config` reads.
+
+    `fitted` has one per metric that it was fitted for.
+    """
+
+    own: dict[str, Any] | None
+    fitted: dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class PerLabel:
+    """Per label: its count in the training part, and its F1 on the test part."""
+
+    train_count: tuple[int, ...]
+    own_f1: tuple[float, ...] | None
+    fitted_f1: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class ReliabilityBin:
+    """Predicted probabilities that fell into one interval, against what happened."""
+
+    predicted: float
+    observed: float
+    count: int
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """How far probabilities can be taken at their word, on the test part.
+
+    `raw` holds the loss's own link, `sigma(link_scale * score)`, absent for losses that only
+    rank; `calibrated` the probabilities that a user of the model sees. The errors are expected
+    calibration errors, the count-weighted mean of `|predicted - observed|`.
+    """
+
+    raw: tuple[ReliabilityBin, ...] | None
+    raw_error: float | None
+    calibrated: tuple[ReliabilityBin, ...]
+    calibrated_error: float
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One line of a training curve: a value per step (an epoch or an iteration)."""
+
+    name: str
+    steps: tuple[float, ...]
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """Where a cell's time went; `prepare` is nearly 0 where another cell left features."""
+
+    prepare: float
+    fit: float
+    evaluate: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came out of a finished cell; equal settings give equal outcomes.
+
+    Attributes:
+        data: sizes of the data and of its parts.
+        chosen: what was chosen on validation: regularisation, loss parameters, stopping point.
+        trainings: how many trainings the choice took.
+        evaluation: the metrics.
+        decoding: the rules.
+        per_label: F1 by label.
+        reliability: the calibration's bins.
+        curves: training curves.
+    """
+
+    data: DataFacts
+    chosen: dict[str, Any]
+    trainings: int
+    evaluation: Evaluation
+    decoding: Decoding
+    per_label: PerLabel
+    reliability: Reliability | None
+    curves: tuple[Curve, ...]
+
+
+@dataclass(frozen=True)
+class Made:
+    """How, where and when a cell was made."""
+
+    started: str
+    command: str
+    threads: int
+    versions: dict[str, str]
+    machine: dict[str, str]
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One cell: settings, outcome (None where it failed, with the error), time, provenance."""
+
+    schema: int
+    status: Literal["done", "failed"]
+    settings: Settings
+    settings_hash: str
+    outcome: Outcome | None
+    error: str | None
+    seconds: Seconds
+    made: Made
+
+    @property
+    def done(self) -> Outcome:
+        """The outcome of a cell that is known to have finished."""
+        if self.outcome is None:
+            raise ValueError(f"{self.settings.title()} failed: {self.error}")
+        return self.outcome
+
+
+def record_schema() -> dict[str, Any]:
+    """The JSON Schema of a run record."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "zlpr run record",
+        **schema_of(RunRecord),
+    }
+
+
+def write_record(record: RunRecord, folder: Path) -> Path:
+    """Write a record under its settings' file name; a reader sees all of it or nothing."""
+    path = folder / record.settings.file_name()
+    text = json.dumps(to_plain(_rounded(record)), ensure_ascii=False, allow_nan=False)
+    write_text(path, text + "\n")
+    return path
+
+
+def read_record(path: Path) -> RunRecord:
+    """Read one record; a `UserError` names the file and the entry that does not fit."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(value, dict) and value.get("schema") != SCHEMA:
+            raise ValueError(f"schema: {value.get('schema')!r}, this version reads {SCHEMA}")
+        return from_plain(RunRecord, value)
+    except ValueError as fault:
+        raise UserError(f"{path}: not a run record of this version: {fault}") from fault
+
+
+def read_records(folder: Path) -> tuple[list[RunRecord], list[str]]:
+    """All records of a folder, and a line for each file that is none."""
+    records, faults = [], []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            records.append(read_record(path))
+        except UserError as fault:
+            faults.append(str(fault))
+    return records, faults
+
+
+def same_result(a: RunRecord, b: RunRecord) -> bool:
+    """Whether two records tell the same result, whenever and wherever they were made."""
+    return (a.settings, a.status, a.outcome, a.error) == (b.settings, b.status, b.outcome, b.error)
+
+
+def versions_of(records: Iterable[RunRecord]) -> dict[str, tuple[str, ...]]:
+    """Each package that took part with all its versions, for the report's last section."""
+    seen: dict[str, set[str]] = {}
+    for record in records:
+        for package, version in record.made.versions.items():
+            seen.setdefault(package, set()).add(version)
+    return {package: tuple(sorted(versions)) for package, versions in sorted(seen.items())}
+
+
+def _rounded(record: RunRecord) -> RunRecord:
+    """Times to the millisecond; results are kept as computed."""
+    seconds = record.seconds
+    rounded = [round(value, 3) for value in (seconds.prepare, seconds.fit, seconds.evaluate)]
+    return replace(record, seconds=Seconds(*rounded))

@@ -1,0 +1,158 @@
+"""Figures lined up for counting: by data set and model, loss, column and seed."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from zlpr import metrics
+from zlpr.compare.records import RunRecord
+from zlpr.data import published
+
+DecodingName = Literal["own", "fitted"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One of the paper's six metrics, with its name there and a word for newcomers."""
+
+    name: str
+    title: str
+    meaning: str
+    larger_is_better: bool
+    needs_decision: bool
+
+
+_MEANINGS = {
+    "subset_accuracy": "samples whose whole label set is predicted exactly",
+    "example_f1": "overlap of predicted and true labels, averaged over samples",
+    "micro_f1": "overlap counted over all labels of all samples at once",
+    "macro_f1": "F1 averaged over labels, so that rare labels weigh the same",
+    "average_precision": "how near the top of the ranking the true labels stand",
+    "ranking_loss": "share of label pairs in the wrong order",
+}
+
+METRICS = tuple(
+    Metric(
+        name=name,
+        title=metrics.info(name).title,
+        meaning=_MEANINGS[name],
+        larger_is_better=bool(metrics.info(name).larger_is_better),
+        needs_decision=metrics.info(name).needs == "predictions",
+    )
+    for name in metrics.PAPER_METRICS
+)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A metric as judged at the loss's own bound or with the fitted decoding."""
+
+    metric: Metric
+    decoding: DecodingName
+
+    @property
+    def title(self) -> str:
+        """The column's heading where both decodings stand side by side."""
+        if not self.metric.needs_decision:
+            return self.metric.title
+        return f"{self.metric.title} ({'own bound' if self.decoding == 'own' else 'fitted'})"
+
+
+OWN = tuple(Column(metric, "own") for metric in METRICS)
+"""The paper's six columns."""
+
+FITTED = tuple(Column(metric, "fitted") for metric in METRICS if metric.needs_decision)
+"""The four columns that a fitted decoding changes."""
+
+COLUMNS = tuple(
+    column for metric in METRICS for column in (*OWN, *FITTED) if column.metric is metric
+)
+"""All ten, each metric's two ways side by side."""
+
+
+@dataclass(frozen=True, order=True)
+class Setting:
+    """One table of the comparison: a data set and a model."""
+
+    data: str
+    model: str
+
+    def __str__(self) -> str:
+        return f"{self.data}, {self.model}"
+
+
+Key = tuple[Setting, str, str, DecodingName]
+
+
+@dataclass(frozen=True)
+class Results:
+    """Values by setting, loss, metric and decoding; each is a mapping from seed to figure.
+
+    Attributes:
+        settings: data sets and models, in the order of the grid.
+        losses: the losses' labels, in the order of the grid.
+        values: the figures, as fractions.
+        test_shares: per setting, test size over training size where seeds redraw the split,
+            None where every seed saw the same parts.
+    """
+
+    settings: tuple[Setting, ...]
+    losses: tuple[str, ...]
+    values: Mapping[Key, Mapping[int, float]]
+    test_shares: Mapping[Setting, float | None]
+
+    def get(self, setting: Setting, loss: str, column: Column) -> Mapping[int, float]:
+        """Figure by seed; empty where the loss has none."""
+        key = (setting, loss, column.metric.name, column.decoding)
+        return self.values.get(key, {})
+
+    def judged(self, setting: Setting, column: Column) -> tuple[str, ...]:
+        """The losses that have a figure there."""
+        return tuple(loss for loss in self.losses if self.get(setting, loss, column))
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """The data sets' names, in order."""
+        return tuple(dict.fromkeys(setting.data for setting in self.settings))
+
+    @classmethod
+    def from_records(cls, records: Iterable[RunRecord]) -> "Results":
+        """Line up the finished records; the order of first appearance is kept."""
+        done = [record for record in records if record.outcome is not None]
+        values: dict[Key, dict[int, float]] = {}
+        shares: dict[Setting, float | None] = {}
+        for record in done:
+            settings, data = record.settings, record.done.data
+            setting = Setting(settings.data, settings.model)
+            redrawn = settings.split != "published"
+            shares[setting] = data.test / data.train if redrawn and data.train else None
+            for metric, decoding, value in _figures(record):
+                key: Key = (setting, settings.loss.label, metric, decoding)
+                values.setdefault(key, {})[settings.seed] = value
+        losses = tuple(dict.fromkeys(record.settings.loss.label for record in done))
+        return cls(tuple(shares), losses, values, shares)
+
+    @classmethod
+    def from_paper(cls) -> "Results":
+        """The paper's printed tables: eleven sets, two encoders, one run each."""
+        values: dict[Key, dict[int, float]] = {}
+        for name in published.SETS:
+            for encoder in published.ENCODERS:
+                for loss in published.losses(name, encoder):
+                    for metric in METRICS:
+                        value = published.result(name, encoder, loss, metric.name)
+                        if value is not None:
+                            key: Key = (Setting(name, encoder), loss, metric.name, "own")
+                            values[key] = {0: value / 100}
+        settings = tuple(dict.fromkeys(key[0] for key in values))
+        losses = (*published.DECIDING_LOSSES, *published.RANKING_LOSSES)
+        return cls(settings, losses, values, dict.fromkeys(settings, 0.125))
+
+
+def _figures(record: RunRecord) -> Iterator[tuple[str, DecodingName, float]]:
+    test = record.done.evaluation.test
+    for metric in METRICS:
+        if metric.name in test.own:
+            yield metric.name, "own", test.own[metric.name]
+        if metric.needs_decision and metric.name in test.fitted:
+            yield metric.name, "fitted", test.fitted[metric.name]

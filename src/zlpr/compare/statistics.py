@@ -1,0 +1,235 @@
+"""What the figures allow one to say: spread, wins, and whether chance could have made them.
+
+Within a data set, seeds are compared in pairs. A seed redraws the split, so that the runs share
+training samples and the plain paired t-test finds too much; Nadeau and Bengio's correction is
+used (Inference for the generalization error, Machine Learning 52, 2003), and Holm's over the
+losses compared. Over data sets, Friedman's test on ranks with Nemenyi's post-hoc test follows
+Demšar (Statistical comparisons of classifiers over multiple data sets, JMLR 7, 2006).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zlpr.compare.results import Column, Results, Setting
+
+ALPHA = 0.05
+MIN_DATASETS = 6
+"""Below this, ranks over data sets can hardly differ beyond chance, and no test is made."""
+
+PRINTED_DECIMALS = 2
+"""Decimals of a percentage in tables; losses that agree to these are tied, as in the paper."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean and standard deviation over seeds; one seed has no deviation."""
+
+    mean: float
+    deviation: float | None
+    seeds: int
+
+    @classmethod
+    def of(cls, values: Mapping[int, float]) -> "Spread | None":
+        """None where there is no value."""
+        if not values:
+            return None
+        numbers = list(values.values())
+        deviation = float(np.std(numbers, ddof=1)) if len(numbers) > 1 else None
+        return cls(float(np.mean(numbers)), deviation, len(numbers))
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Who is best in one column of one table, and who cannot be told from the best.
+
+    Attributes:
+        best: the losses with the best mean as printed; more than one on a tie.
+        within_noise: losses whose difference from the best chance may explain.
+        p_values: Holm-corrected, per loss other than the best; None with a single seed.
+    """
+
+    best: tuple[str, ...]
+    within_noise: tuple[str, ...]
+    p_values: Mapping[str, float | None]
+
+    @property
+    def clear(self) -> bool:
+        """Whether one loss is ahead of all others beyond chance."""
+        return len(self.best) == 1 and not self.within_noise
+
+
+@dataclass(frozen=True)
+class Wins:
+    """How often a loss is best, and how often beyond chance."""
+
+    total: int
+    clear: int
+
+
+@dataclass(frozen=True)
+class RankTest:
+    """Friedman's test over data sets, with Nemenyi's comparison of every pair.
+
+    Attributes:
+        losses: the losses that have a figure on every data set counted.
+        datasets: the data sets counted.
+        ranks: average rank per loss, 1 = best.
+        p_value: of the hypothesis that all losses rank alike.
+        pairwise: Nemenyi's p-values, shape (losses, losses).
+        critical_difference: ranks further apart than this differ at `ALPHA`.
+    """
+
+    losses: tuple[str, ...]
+    datasets: tuple[str, ...]
+    ranks: tuple[float, ...]
+    p_value: float
+    pairwise: NDArray[np.float64]
+    critical_difference: float
+
+
+def printed(value: float) -> float:
+    """A fraction as the percentage that a table prints."""
+    return round(100 * value, PRINTED_DECIMALS)
+
+
+def paired_p_value(
+    a: Mapping[int, float], b: Mapping[int, float], test_share: float | None
+) -> float | None:
+    r"""Two-sided p-value that the runs `a` and `b` differ by chance, paired by seed.
+
+    With differences $d$ over $n$ seeds of mean $m$ and variance $v$,
+    $t = m / \sqrt{v (1/n + r)}$ on $n - 1$ degrees of freedom, where $r$ is the test part's size
+    over the training part's if seeds redraw the split, and 0 if they do not.
+
+    Returns:
+        The p-value, or None where fewer than two seeds are shared or where all differences are
+        the same, which leaves nothing to measure chance by (seeds that change nothing).
+
+    Example:
+        >>> paired_p_value({0: 0.5, 1: 0.6}, {0: 0.4, 1: 0.4}, None)
+        0.2048327646991335
+    """
+    from scipy import stats
+
+    seeds = sorted(set(a) & set(b))
+    if len(seeds) < 2:
+        return None
+    differences = np.array([a[seed] - b[seed] for seed in seeds])
+    variance = float(np.var(differences, ddof=1))
+    if variance <= 1e-24:
+        return 1.0 if abs(float(differences.mean())) < 1e-12 else None
+    scale = math.sqrt(variance * (1 / len(seeds) + (test_share or 0.0)))
+    return float(2 * stats.t.sf(abs(float(differences.mean())) / scale, len(seeds) - 1))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's step-down correction.
+
+    Example:
+        >>> holm([0.01, 0.04, 0.03])
+        [0.03, 0.06, 0.06]
+    """
+    order = sorted(range(len(p_values)), key=lambda i: p_values[i])
+    corrected = [0.0] * len(p_values)
+    largest = 0.0
+    for position, index in enumerate(order):
+        largest = max(largest, min(1.0, (len(p_values) - position) * p_values[index]))
+        corrected[index] = largest
+    return corrected
+
+
+def standing(
+    results: Results, setting: Setting, column: Column, losses: Sequence[str] | None = None
+) -> Standing | None:
+    """Best losses of one column of one table, None where no loss has a figure."""
+    judged = [x for x in losses or results.losses if results.get(setting, x, column)]
+    if not judged:
+        return None
+    sign = 1 if column.metric.larger_is_better else -1
+    means = {x: float(np.mean(list(results.get(setting, x, column).values()))) for x in judged}
+    first = max(judged, key=lambda x: sign * means[x])
+    best = tuple(x for x in judged if printed(means[x]) == printed(means[first]))
+    reference = results.get(setting, first, column)
+    share = results.test_shares.get(setting)
+    raw = {
+        x: paired_p_value(reference, results.get(setting, x, column), share)
+        for x in judged
+        if x != first
+    }
+    tested = {x: p for x, p in raw.items() if p is not None}
+    corrected = dict(zip(tested, holm(list(tested.values())), strict=True))
+    p_values = {x: corrected.get(x) for x in raw}
+    noise = tuple(x for x, p in p_values.items() if p is None or p > ALPHA)
+    return Standing(best, noise, p_values)
+
+
+def count_wins(
+    results: Results, column: Column, losses: Sequence[str] | None = None
+) -> dict[str, Wins]:
+    """Per loss, the settings where it is best in this column; a tie counts for each.
+
+    A win is clear where the loss is ahead of every other one beyond chance, so a tie is not.
+    """
+    totals = dict.fromkeys(losses or results.losses, 0)
+    clears = dict.fromkeys(totals, 0)
+    for setting in results.settings:
+        stand = standing(results, setting, column, losses)
+        if stand is None:
+            continue
+        for loss in stand.best:
+            totals[loss] += 1
+            clears[loss] += stand.clear
+    return {loss: Wins(totals[loss], clears[loss]) for loss in totals}
+
+
+def rank_test(results: Results, column: Column) -> RankTest | None:
+    """Friedman and Nemenyi over data sets, None where there are too few.
+
+    A data set is one block: with several models, each loss's figure is the mean over them, for
+    two models on the same data are no independent evidence. A loss with figures on fewer than
+    `MIN_DATASETS` sets is left out, and then any set that lacks a figure, rather than guessed.
+    """
+    import pandas as pd
+    import scikit_posthocs
+    from scipy import stats
+
+    table = _block_table(results, column)
+    counts = {x: sum(x in row for row in table.values()) for x in results.losses}
+    losses = [x for x in results.losses if counts[x] >= MIN_DATASETS]
+    complete = {data: row for data, row in table.items() if set(losses) <= set(row)}
+    if len(complete) < MIN_DATASETS or len(losses) < 3:
+        return None
+    sign = -1 if column.metric.larger_is_better else 1
+    matrix = np.array([[sign * printed(row[x]) for x in losses] for row in complete.values()])
+    ranks = stats.rankdata(matrix, axis=1).mean(axis=0)
+    alike = not np.ptp(matrix, axis=1).any()  # Friedman's statistic is 0/0 then
+    p_value = 1.0 if alike else float(stats.friedmanchisquare(*matrix.T).pvalue)
+    frame = scikit_posthocs.posthoc_nemenyi_friedman(pd.DataFrame(matrix, columns=losses))
+    quantile = float(stats.studentized_range.ppf(1 - ALPHA, len(losses), np.inf)) / math.sqrt(2)
+    count = len(losses)
+    return RankTest(
+        losses=tuple(losses),
+        datasets=tuple(complete),
+        ranks=tuple(float(rank) for rank in ranks),
+        p_value=p_value,
+        pairwise=frame.loc[losses, losses].to_numpy(dtype=np.float64),
+        critical_difference=quantile * math.sqrt(count * (count + 1) / (6 * len(complete))),
+    )
+
+
+def _block_table(results: Results, column: Column) -> dict[str, dict[str, float]]:
+    """Mean over seeds and models, by data set and loss; only where every model has it."""
+    table: dict[str, dict[str, float]] = {}
+    for data in results.datasets:
+        settings = [setting for setting in results.settings if setting.data == data]
+        row: dict[str, float] = {}
+        for loss in results.losses:
+            figures = [results.get(setting, loss, column) for setting in settings]
+            if all(figures):
+                row[loss] = float(np.mean([np.mean(list(f.values())) for f in figures]))
+        table[data] = row
+    return table

@@ -1,0 +1,180 @@
+"""The comparison in words that a newcomer understands, made from the figures alone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from zlpr.compare.records import RunRecord
+from zlpr.compare.results import FITTED, METRICS, OWN, Column, Metric, Results
+from zlpr.compare.statistics import Spread, count_wins, standing
+
+_QUESTIONS = {
+    "subset_accuracy": "Getting the whole label set exactly right",
+    "example_f1": "Overlap with the true labels, sample by sample",
+    "micro_f1": "Overlap with the true labels, all counted together",
+    "macro_f1": "Doing justice to rare labels",
+    "average_precision": "Putting the true labels on top",
+    "ranking_loss": "Few label pairs in the wrong order",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing to take away: what was asked, and what the figures answer."""
+
+    question: str
+    answer: str
+
+
+def overview(records: Sequence[RunRecord], missing: int = 0) -> str:
+    """What was compared, in one or two sentences."""
+    done = [record for record in records if record.outcome is not None]
+    losses = {record.settings.loss.label for record in records}
+    datasets = {record.settings.data for record in records}
+    models = sorted({record.settings.model for record in records})
+    seeds = {record.settings.seed for record in records}
+    redrawn = any(record.settings.split != "published" for record in records)
+    repeats = f"{_count(len(seeds), 'random split')}" if redrawn else _count(len(seeds), "seed")
+    text = (
+        f"{_count(len(losses), 'loss', 'losses')} on {_count(len(datasets), 'data set')} with "
+        f"{_list([f'the model {model}' for model in models])}, {repeats} each: "
+        f"{len(done)} of {len(records) + missing} runs finished."
+    )
+    return text if len(done) == len(records) + missing else text + " The rest is listed below."
+
+
+def findings(results: Results, records: Sequence[RunRecord]) -> list[Finding]:
+    """The answers, most important first."""
+    answers = [_best(results, metric) for metric in METRICS]
+    others = (_decoding_effect(results), _rankers(results), _emptiness(records))
+    return [finding for finding in (*answers, *others) if finding is not None]
+
+
+def _best(results: Results, metric: Metric) -> Finding | None:
+    question = f"{_QUESTIONS[metric.name]} ({metric.title})"
+    parts = []
+    for column in (*OWN, *FITTED):
+        if column.metric is metric:
+            one = len(results.settings) == 1
+            text = _best_in_one(results, column) if one else _best_over_all(results, column)
+            if text:
+                parts.append(_where(column) + text)
+    return Finding(question, " ".join(parts)) if parts else None
+
+
+def _best_in_one(results: Results, column: Column) -> str:
+    setting = results.settings[0]
+    stand = standing(results, setting, column)
+    if stand is None:
+        return ""
+    spread = Spread.of(results.get(setting, stand.best[0], column))
+    figure = "" if spread is None else f" with {100 * spread.mean:.1f} %"
+    text = f"{_list(stand.best)} {'is' if len(stand.best) == 1 else 'are'} ahead{figure}"
+    rivals = [loss for loss in stand.within_noise if loss not in stand.best]
+    if not rivals:
+        return text + ("." if len(stand.best) > 1 else ", beyond what chance explains.")
+    if all(stand.p_values.get(loss) is None for loss in rivals):
+        return text + "; one seed cannot tell this from chance."
+    return text + f"; {_list(rivals)} cannot be told apart from it."
+
+
+def _best_over_all(results: Results, column: Column) -> str:
+    wins = count_wins(results, column)
+    top = max(entry.total for entry in wins.values())
+    if top == 0:
+        return ""
+    leaders = [loss for loss, entry in wins.items() if entry.total == top]
+    clear = sum(wins[loss].clear for loss in leaders)
+    noise = "all beyond chance" if clear == top * len(leaders) else f"{clear} beyond chance"
+    verb = "is" if len(leaders) == 1 else "are each"
+    total = sum(bool(results.judged(setting, column)) for setting in results.settings)
+    return f"{_list(leaders)} {verb} best in {top} of {total} tables ({noise})."
+
+
+def _decoding_effect(results: Results) -> Finding | None:
+    """How far apart the losses stand on Micro-F1 before and after fitting the decoding."""
+    own, fitted = (
+        column
+        for column in (*OWN, *FITTED)
+        if column.metric.name == "micro_f1" and column.decoding in {"own", "fitted"}
+    )
+    gaps = []
+    for setting in results.settings:
+        losses = results.judged(setting, own)
+        if len(losses) < 2 or not set(losses) <= set(results.judged(setting, fitted)):
+            continue
+        means = [
+            [np.mean(list(results.get(setting, loss, column).values())) for loss in losses]
+            for column in (own, fitted)
+        ]
+        gaps.append([100 * (max(row) - min(row)) for row in means])
+    if not gaps:
+        return None
+    before, after = np.mean(gaps, axis=0)
+    over = "" if len(gaps) == 1 else f", on average over {len(gaps)} tables"
+    return Finding(
+        "What the decision rule changes",
+        f"On Micro-F1 the best and the worst deciding loss are {before:.1f} points apart at their "
+        f"own bounds and {after:.1f} points once each has its decoding fitted on validation{over}. "
+        + _verdict(before, after),
+    )
+
+
+def _verdict(before: float, after: float) -> str:
+    if after < 0.5 * before:
+        return "Most of the difference was the threshold, not the scores."
+    if after < 0.9 * before:
+        return "Part of the difference was the threshold, not the scores."
+    return "The difference lies in the scores, not in the threshold."
+
+
+def _rankers(results: Results) -> Finding | None:
+    decide = OWN[0]
+    rankers = [
+        loss
+        for loss in results.losses
+        if not any(results.get(setting, loss, decide) for setting in results.settings)
+    ]
+    if not rankers:
+        return None
+    return Finding(
+        "Losses that only rank",
+        f"{_list(rankers)} put labels in order but draw no line between yes and no. At their own "
+        "bound they have the two ranking metrics; for the others, a second stage fitted on "
+        "validation decides how many labels to take.",
+    )
+
+
+def _emptiness(records: Sequence[RunRecord]) -> Finding | None:
+    shares: dict[str, list[float]] = {}
+    for record in records:
+        if record.outcome is None:
+            continue
+        value = record.outcome.evaluation.test.own.get("empty_predictions")
+        if value is not None:
+            shares.setdefault(record.settings.loss.label, []).append(100 * value)
+    if not shares:
+        return None
+    means = {loss: float(np.mean(values)) for loss, values in shares.items()}
+    low, high = min(means, key=means.__getitem__), max(means, key=means.__getitem__)
+    text = f"At its own bound, {high} gives no label at all to {means[high]:.1f} % of the samples"
+    if low != high:
+        text += f", {low} to {means[low]:.1f} %"
+    return Finding("Samples left without a label", text + ".")
+
+
+def _where(column: Column) -> str:
+    if not column.metric.needs_decision:
+        return ""
+    return "At the own bound, " if column.decoding == "own" else "With fitted decoding, "
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def _list(names: Sequence[str]) -> str:
+    if len(names) < 2:
+        return "".join(names)
+    return ", ".join(names[:-1]) + " and " + names[-1]

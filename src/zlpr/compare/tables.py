@@ -1,0 +1,291 @@
+"""Tables as in the paper, in the forms that people paste: terminal, Markdown, LaTeX, CSV.
+
+A table is built once, as cells with what is known about each; every form prints the same cells.
+"""
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from zlpr.compare.records import RunRecord
+from zlpr.compare.results import COLUMNS, FITTED, METRICS, OWN, Column, Results, Setting
+from zlpr.compare.statistics import Spread, count_wins, printed, rank_test, standing
+from zlpr.data import published
+
+BEST_MARK, NOISE_MARK = "*", "~"
+LEGEND = (
+    f"{BEST_MARK} best, {NOISE_MARK} not told apart from the best beyond chance "
+    "(paired test over seeds, 5 %)"
+)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One figure of a table.
+
+    Attributes:
+        text: as printed.
+        value: what to sort by; None where there is no figure.
+        deviation: the printed spread over seeds, or "".
+        best: whether it is the best of its column.
+        within_noise: whether chance may explain its difference from the best.
+    """
+
+    text: str
+    value: float | None = None
+    deviation: str = ""
+    best: bool = False
+    within_noise: bool = False
+
+
+EMPTY = Cell("–")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A titled table whose first column names the rows."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
+    first_column: str = "loss"
+    note: str = ""
+
+
+def setting_table(results: Results, setting: Setting, columns: Sequence[Column] = COLUMNS) -> Table:
+    """One data set and model: a row per loss, in percent, mean and spread over seeds."""
+    stands = {column: standing(results, setting, column) for column in columns}
+    rows = []
+    for loss in results.losses:
+        cells = []
+        for column in columns:
+            spread = Spread.of(results.get(setting, loss, column))
+            stand = stands[column]
+            if spread is None or stand is None:
+                cells.append(EMPTY)
+                continue
+            best = loss in stand.best
+            noise = loss in stand.within_noise and not best
+            cells.append(_spread_cell(spread, best=best, noise=noise))
+        rows.append((loss, tuple(cells)))
+    return Table(str(setting), tuple(column.title for column in columns), tuple(rows))
+
+
+def wins_table(
+    results: Results,
+    columns: Sequence[Column] = COLUMNS,
+    losses: Sequence[str] | None = None,
+    *,
+    title: str = "Wins",
+    short: bool = False,
+) -> Table:
+    """How often each loss is best, ties counting for each, and how many wins are within noise.
+
+    `short` leaves the decoding out of the headings, where the title says it.
+    """
+    counts = {column: count_wins(results, column, losses) for column in columns}
+    rows = []
+    for loss in losses or results.losses:
+        cells = []
+        for column in columns:
+            if not any(results.get(setting, loss, column) for setting in results.settings):
+                cells.append(EMPTY)
+                continue
+            wins = counts[column][loss]
+            top = max(entry.total for entry in counts[column].values())
+            noise = wins.total - wins.clear
+            text = f"{wins.total} ({noise}{NOISE_MARK})" if noise else str(wins.total)
+            best = wins.total == top > 0
+            cells.append(Cell(text, wins.total, best=best))
+        rows.append((loss, tuple(cells)))
+    note = (
+        f"Tables in which a loss is best, of {len(results.settings)}; a tie counts for each. "
+        f"In brackets with {NOISE_MARK}: how many of these wins are within noise, that is, the "
+        "loss does not beat every other one beyond chance (paired test over seeds, 5 %)."
+    )
+    titles = tuple(c.metric.title if short else c.title for c in columns)
+    return Table(title, titles, tuple(rows), note=note)
+
+
+def rank_table(results: Results, columns: Sequence[Column] = COLUMNS) -> Table | None:
+    """Average ranks over data sets with Friedman's p-value, None where there are too few."""
+    tests = {column: test for column in columns if (test := rank_test(results, column))}
+    if not tests:
+        return None
+    rows = []
+    for loss in results.losses:
+        cells = []
+        for test in tests.values():
+            if loss not in test.losses:
+                cells.append(EMPTY)
+                continue
+            place = test.losses.index(loss)
+            first = min(range(len(test.ranks)), key=lambda i: test.ranks[i])
+            rank = test.ranks[place]
+            near = rank - test.ranks[first] <= test.critical_difference
+            best = rank == test.ranks[first]
+            noise = near and not best
+            cells.append(Cell(f"{rank:.2f}", rank, best=best, within_noise=noise))
+        rows.append((loss, tuple(cells)))
+    p_values = (_p_cell(test.p_value) for test in tests.values())
+    rows.append(("Friedman p", tuple(p_values)))
+    distances = (f"{t.critical_difference:.2f}" for t in tests.values())
+    rows.append(("critical difference", tuple(Cell(text) for text in distances)))
+    fewest = min(len(test.datasets) for test in tests.values())
+    note = f"Average rank over {fewest} data sets, 1 is best; Nemenyi's test at 5 %."
+    return Table("Ranks over data sets", tuple(c.title for c in tests), tuple(rows), note=note)
+
+
+def paper_table(results: Results, setting: Setting) -> Table | None:
+    """Our figures beside the paper's, for one of its eleven sets, at the loss's own bound."""
+    name = published.set_name(setting.data)
+    if name is None:
+        return None
+    rows = []
+    for loss in (*published.DECIDING_LOSSES, *published.RANKING_LOSSES):
+        ours = [Spread.of(results.get(setting, loss, column)) for column in OWN]
+        if not any(ours):
+            continue
+        cells = []
+        for metric, spread in zip(METRICS, ours, strict=True):
+            cells.append(EMPTY if spread is None else _spread_cell(spread))
+            for encoder in published.ENCODERS:
+                value = published.result(name, encoder, loss, metric.name)
+                cells.append(EMPTY if value is None else Cell(f"{value:.2f}", value))
+        rows.append((loss, tuple(cells)))
+    columns = tuple(
+        f"{metric.title}, {who}" for metric in METRICS for who in ("ours", "BERT", "RoBERTa")
+    )
+    note = (
+        "The paper's figures are single runs of fine-tuned base-size encoders on its own split; "
+        f"ours are {setting.model} on the data given here."
+    )
+    title = f"{setting} beside the paper's {name}"
+    return Table(title, columns, tuple(rows), note=note) if rows else None
+
+
+def all_tables(results: Results) -> list[Table]:
+    """The tables of a report, in its order."""
+    tables = [wins_table(results)]
+    ranks = rank_table(results)
+    if ranks is not None:
+        tables.append(ranks)
+    for setting in results.settings:
+        tables.append(setting_table(results, setting))
+        beside = paper_table(results, setting)
+        if beside is not None:
+            tables.append(beside)
+    return tables
+
+
+def terminal_rows(table: Table) -> tuple[list[str], list[list[str]]]:
+    """Headers and rows for `print_table`; one decimal, so that six columns fit a terminal."""
+    rows = [[name, *(_terminal_text(cell) for cell in cells)] for name, cells in table.rows]
+    return [table.first_column, *table.columns], rows
+
+
+def terminal_tables(results: Results, setting: Setting) -> tuple[Table, Table]:
+    """The same figures in two narrow tables: at the own bound, and with fitted decoding."""
+    own, fitted = (setting_table(results, setting, columns) for columns in (OWN, FITTED))
+    plain = [Column(m, "own").metric.title for m in METRICS]
+    return (
+        Table(f"{setting}: at each loss's own bound, %", tuple(plain), own.rows),
+        Table(f"{setting}: decoding fitted on validation, %", tuple(plain[:4]), fitted.rows),
+    )
+
+
+def to_markdown(table: Table) -> str:
+    """A Markdown table, the best in bold."""
+    lines = [
+        "| " + " | ".join([table.first_column, *table.columns]) + " |",
+        "|---" + "|--:" * len(table.columns) + "|",
+    ]
+    for name, cells in table.rows:
+        texts = (_markdown_text(cell) for cell in cells)
+        lines.append("| " + " | ".join([name.replace("|", "\\|"), *texts]) + " |")
+    note = [f"\n{table.note}"] if table.note else []
+    return "\n".join([f"### {table.title}", "", *lines, *note]) + "\n"
+
+
+def to_latex(table: Table) -> str:
+    """A LaTeX table for the package booktabs, the best in bold, noise marked by a tilde."""
+    head = " & ".join(map(_escape_latex, [table.first_column, *table.columns]))
+    body = [
+        " & ".join([_escape_latex(name), *(_latex_text(cell) for cell in cells)]) + r" \\"
+        for name, cells in table.rows
+    ]
+    caption = _escape_latex(" ".join(filter(None, [f"{table.title}.", table.note])))
+    return "\n".join(
+        [
+            r"\begin{table}",
+            r"\centering\small",
+            rf"\begin{{tabular}}{{l{'r' * len(table.columns)}}}",
+            r"\toprule",
+            head + r" \\",
+            r"\midrule",
+            *body,
+            r"\bottomrule",
+            r"\end{tabular}",
+            rf"\caption{{{caption}}}",
+            r"\end{table}",
+        ]
+    )
+
+
+def figures_csv(records: Iterable[RunRecord]) -> str:
+    """Every metric of every finished cell in long form, one figure per line."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(
+        ["data", "model", "loss", "seed", "split", "part", "decoding", "metric", "value"]
+    )
+    for record in (record for record in records if record.outcome is not None):
+        settings = record.settings
+        cell = [settings.data, settings.model, settings.loss.label, settings.seed, settings.split]
+        for part in ("validation", "test"):
+            decoded = getattr(record.done.evaluation, part)
+            for decoding in ("own", "fitted"):
+                values: Mapping[str, float] = getattr(decoded, decoding)
+                for metric, value in values.items():
+                    writer.writerow([*cell, part, decoding, metric, repr(value)])
+    return out.getvalue()
+
+
+def _spread_cell(spread: Spread, *, best: bool = False, noise: bool = False) -> Cell:
+    deviation = "" if spread.deviation is None else f"{100 * spread.deviation:.2f}"
+    mean = printed(spread.mean)
+    return Cell(f"{mean:.2f}", mean, deviation, best=best, within_noise=noise)
+
+
+def _p_cell(p_value: float) -> Cell:
+    return Cell(f"{p_value:.3f}" if p_value >= 0.001 else "< 0.001")
+
+
+def _terminal_text(cell: Cell) -> str:
+    text = cell.text
+    if cell.deviation and cell.value is not None:
+        text = f"{cell.value:.1f}±{float(cell.deviation):.1f}"
+    mark = BEST_MARK if cell.best else NOISE_MARK if cell.within_noise else " "
+    return text + mark
+
+
+def _markdown_text(cell: Cell) -> str:
+    spread = f" ± {cell.deviation}" if cell.deviation else ""
+    text = f"**{cell.text}**" if cell.best else cell.text
+    tilde = " ~" if cell.within_noise else ""
+    return text + spread + tilde
+
+
+def _latex_text(cell: Cell) -> str:
+    text = _escape_latex(cell.text).replace("–", "--")
+    spread = rf"\,{{\scriptsize$\pm${cell.deviation}}}" if cell.deviation else ""
+    tilde = r"$^{\sim}$" if cell.within_noise else ""
+    return (rf"\textbf{{{text}}}" if cell.best else text) + spread + tilde
+
+
+def _escape_latex(text: str) -> str:
+    special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    special |= {character: "\\" + character for character in "&%$#_{}"}
+    escaped = "".join(special.get(character, character) for character in text)
+    return escaped.replace("<", r"$<$").replace(">", r"$>$")

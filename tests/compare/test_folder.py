@@ -1,0 +1,65 @@
+import pytest
+
+from tests.compare.synthetic import grid, record
+from zlpr._errors import UserError
+from zlpr.compare.folder import RunFolder
+from zlpr.compare.records import write_record
+
+
+def fill(path, records):
+    for made in records:
+        write_record(made, path)
+
+
+def test_records_come_in_the_grids_order_and_missing_ones_are_counted(tmp_path):
+    folder = RunFolder(tmp_path)
+    records = grid(losses=("bce", "zlpr"))
+    fill(folder.runs, records[1:])
+    folder.write_grid([made.settings for made in records], "zlpr compare")
+    selection = folder.select()
+    assert list(selection.records) == records[1:]
+    assert selection.missing == 1
+    assert selection.left_out == ()
+
+
+def test_records_of_other_settings_or_versions_are_left_out_and_said(tmp_path):
+    folder = RunFolder(tmp_path)
+    now = record()
+    fill(folder.runs, [now, record(version="0.0.9"), record(training={"metric": "micro_f1"})])
+    (folder.runs / "torn.json").write_text("{")
+    folder.write_grid([now.settings], "zlpr compare")
+    selection = folder.select()
+    assert selection.records == (now,)
+    assert len(selection.left_out) == 3
+    text = " ".join(selection.left_out)
+    assert "torn.json" in text
+    assert "1 record made by zlpr 0.0.9 not counted" in text
+    assert "1 record made with other settings not counted" in text
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (record(seed=1, version="0.0.9"), r"several versions of zlpr \(0\.0\.9, 0\.1\.0\)"),
+        (record(training={"metric": "micro_f1"}), "two records of toy / linear / zlpr / seed 0"),
+        (record(seed=1, training={}), "the records of linear differ in their training settings"),
+        (record(seed=1, fingerprint="1" * 16), "the records of toy differ in their split or data"),
+        (record(seed=1, split="published"), "the records of toy differ in their split or data"),
+    ],
+)
+def test_a_bare_folder_of_records_must_fit_together(tmp_path, other, message):
+    fill(tmp_path, [record(), other])
+    with pytest.raises(UserError, match=message):
+        RunFolder(tmp_path).select()
+
+
+def test_a_bare_folder_of_records_is_enough(tmp_path):
+    fill(tmp_path, grid())
+    assert len(RunFolder(tmp_path).select().records) == 27
+
+
+def test_what_is_not_there_is_said(tmp_path):
+    with pytest.raises(UserError, match="no such folder"):
+        RunFolder(tmp_path / "nowhere").select()
+    with pytest.raises(UserError, match="no run records there"):
+        RunFolder(tmp_path).select()

@@ -1,0 +1,41 @@
+from tests.compare.synthetic import grid, record
+from zlpr.compare.results import Results
+from zlpr.compare.summary import findings, overview
+
+
+def told(records):
+    return {f.question: f.answer for f in findings(Results.from_records(records), records)}
+
+
+def test_the_overview_counts_what_ran():
+    records = [*grid(losses=("zlpr", "bce")), record(loss="focal", fault="no")]
+    text = overview(records, missing=2)
+    assert text.startswith("3 losses on 1 data set with the model linear, 3 random splits each")
+    assert "6 of 9 runs finished" in text
+
+
+def test_the_leader_is_named_with_those_it_cannot_be_told_from():
+    answers = told(grid())
+    subset = answers["Getting the whole label set exactly right (SubACC)"]
+    assert subset.startswith("At the own bound, zlpr is ahead with 5")
+    assert "With fitted decoding, zlpr" in subset
+
+
+def test_one_seed_claims_nothing():
+    answers = told(grid(losses=("zlpr", "bce"), seeds=(0,)))
+    assert (
+        "one seed cannot tell this from chance"
+        in answers["Putting the true labels on top (AvgPrec)"]
+    )
+
+
+def test_over_several_tables_wins_are_counted():
+    answers = told(grid(datasets=("a", "b", "c")))
+    assert "zlpr is best in 3 of 3 tables" in answers["Putting the true labels on top (AvgPrec)"]
+
+
+def test_rankers_and_empty_predictions_are_explained():
+    answers = told(grid())
+    assert answers["Losses that only rank"].startswith("ranking, warp, bp_mll and lsep put labels")
+    assert "gives no label at all to" in answers["Samples left without a label"]
+    assert "Losses that only rank" not in told(grid(losses=("zlpr", "bce")))

@@ -1,0 +1,107 @@
+import csv
+import io
+
+from tests.compare.synthetic import grid, record
+from zlpr.compare.results import OWN, Results, Setting
+from zlpr.compare.tables import (
+    all_tables,
+    figures_csv,
+    paper_table,
+    rank_table,
+    setting_table,
+    terminal_rows,
+    terminal_tables,
+    to_latex,
+    to_markdown,
+    wins_table,
+)
+from zlpr.data import published
+
+RESULTS = Results.from_records(grid())
+SETTING = Setting("toy", "linear")
+
+
+def test_every_column_with_figures_has_a_best():
+    table = setting_table(RESULTS, SETTING)
+    for place in range(len(table.columns)):
+        assert any(cells[place].best for _, cells in table.rows)
+
+
+def test_rankers_have_no_figure_at_an_own_bound():
+    table = setting_table(RESULTS, SETTING, OWN)
+    cells = dict(table.rows)["lsep"]
+    assert [cell.text for cell in cells[:4]] == ["–"] * 4
+    assert all(cell.value is not None for cell in cells[4:])
+
+
+def test_the_papers_wins_table_shows_its_counts():
+    table = wins_table(Results.from_paper(), OWN, published.DECIDING_LOSSES)
+    row = dict(table.rows)["zlpr"]
+    assert [cell.value for cell in row] == [16, 9, 5, 8, 13, 18]
+    assert row[0].text == "16 (16~)"  # single runs: all within noise
+
+
+def test_markdown_has_as_many_cells_in_each_line_as_headings():
+    lines = [
+        line for line in to_markdown(setting_table(RESULTS, SETTING)).splitlines() if "|" in line
+    ]
+    assert len({line.count("|") for line in lines}) == 1
+    assert len(lines) == 2 + len(RESULTS.losses)
+    assert "**" in lines[2]
+
+
+def test_latex_escapes_and_balances():
+    table = setting_table(
+        Results.from_records(grid(datasets=["a_b & 100%"])), Setting("a_b & 100%", "linear")
+    )
+    text = to_latex(table)
+    assert r"a\_b \& 100\%" in text
+    assert r"bp\_mll" in text
+    assert text.count("{") == text.count("}")
+    assert text.count(r"\begin") == text.count(r"\end")
+    rows = [line for line in text.splitlines() if line.endswith(r"\\")]
+    assert {line.replace(r"\&", "").count("&") for line in rows} == {len(table.columns)}
+
+
+def test_terminal_tables_fit_a_terminal():
+    for table in terminal_tables(RESULTS, SETTING):
+        headers, rows = terminal_rows(table)
+        width = sum(max(len(row[i]) for row in [headers, *rows]) + 2 for i in range(len(headers)))
+        assert width <= 90
+
+
+def test_the_papers_figures_stand_beside_ours_on_its_sets_only():
+    results = Results.from_records(grid(datasets=("GoEmotions", "toy")))
+    table = paper_table(results, Setting("GoEmotions", "linear"))
+    cells = dict(zip(table.columns, dict(table.rows)["zlpr"], strict=True))
+    assert cells["SubACC, BERT"].value == published.result(
+        "GoEmotions", "bert", "zlpr", "subset_accuracy"
+    )
+    assert cells["SubACC, ours"].deviation
+    assert paper_table(results, Setting("toy", "linear")) is None
+
+
+def test_ranks_need_enough_data_sets():
+    assert rank_table(RESULTS) is None
+    many = Results.from_records(grid(datasets=[f"set{i}" for i in range(7)]))
+    table = rank_table(many)
+    assert dict(table.rows)["zlpr"][0].best
+    assert [name for name, _ in table.rows][-2:] == ["Friedman p", "critical difference"]
+    assert len(all_tables(many)) == 2 + 7
+
+
+def test_csv_holds_every_figure_exactly():
+    made = record(loss="bce", seed=2)
+    rows = list(csv.DictReader(io.StringIO(figures_csv([made, record(fault="no")]))))
+    decoded = made.done.evaluation
+    expected = sum(
+        len(x) for part in (decoded.validation, decoded.test) for x in (part.own, part.fitted)
+    )
+    assert len(rows) == expected
+    own = {
+        r["metric"]: float(r["value"])
+        for r in rows
+        if (r["part"], r["decoding"]) == ("test", "own")
+    }
+    assert own == decoded.test.own
+    assert {r["seed"] for r in rows} == {"2"}
