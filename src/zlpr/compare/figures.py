@@ -1,0 +1,477 @@
+"""The report's figures: small SVG panels that take their colours from the page.
+
+Matplotlib draws with placeholder colours, which are then replaced by CSS variables; the page
+gives these for light and dark, so that one figure is right in both. Text stays text: it can be
+searched and read aloud, and is set in the page's own typeface. Panels are narrow, so that a
+phone shows them at full size, and the page lays several side by side where there is room.
+"""
+
+import functools
+import io
+import itertools
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from zlpr.compare.records import Curve, ReliabilityBin, RunRecord
+from zlpr.compare.results import FITTED, METRICS, OWN, Column, Metric, Results, Setting
+from zlpr.compare.statistics import ALPHA, RankTest, Spread, rank_test
+
+WIDTH = 4.1
+"""Inches; 72 CSS pixels each, so that a panel is about 295 px and scales up to its place."""
+
+INK, SOFT, FAINT, ACCENT, PAPER = "#010101", "#020202", "#030303", "#040404", "#050505"
+_VARIABLES = {
+    INK: "--ink",
+    SOFT: "--soft",
+    FAINT: "--line",
+    ACCENT: "--accent",
+    PAPER: "--card",
+} | {f"#0{i:x}0600": f"--c{i}" for i in range(10)}
+LINE_COLOURS = tuple(f"#0{i:x}0600" for i in range(10))
+LINE_STYLES = ("-", (0, (4, 1.5)), (0, (1, 1.2)))
+
+
+@dataclass(frozen=True)
+class Figure:
+    """An SVG with the words that stand in for it."""
+
+    svg: str
+    title: str
+    description: str
+
+
+_STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "zlpr",
+    "font.family": "sans-serif",
+    "font.size": 10,
+    "text.color": INK,
+    "axes.labelcolor": SOFT,
+    "axes.edgecolor": FAINT,
+    "axes.titlesize": 11,
+    "axes.titlecolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": FAINT,
+    "grid.linewidth": 0.6,
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+    "xtick.labelcolor": SOFT,
+    "ytick.labelcolor": INK,
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+}
+
+
+def _drawing(function: Callable[..., Figure | None]) -> Callable[..., Figure | None]:
+    """Draw under the report's style and leave matplotlib as it was."""
+
+    @functools.wraps(function)
+    def drawn(*arguments: Any, **options: Any) -> Figure | None:
+        import matplotlib as mpl
+
+        with mpl.rc_context(_STYLE):
+            return function(*arguments, **options)
+
+    return drawn
+
+
+def dot_plots(results: Results, setting: Setting) -> list[Figure]:
+    """Per metric, the losses' means with their spread: own bound filled, fitted as a ring."""
+    figures = (_dot_plot(results, setting, metric) for metric in METRICS)
+    return [figure for figure in figures if figure is not None]
+
+
+@_drawing
+def _dot_plot(results: Results, setting: Setting, metric: Metric) -> Figure | None:
+    rows = list(reversed(results.losses))
+    figure, axes = _axes(0.75 + 0.24 * len(rows))
+    for decoding, offset in (("own", 0.13), ("fitted", -0.13)):
+        if decoding == "fitted" and not metric.needs_decision:
+            continue
+        column = Column(metric, "own" if decoding == "own" else "fitted")
+        for y, loss in enumerate(rows):
+            spread = Spread.of(results.get(setting, loss, column))
+            if spread is not None:
+                height = y + (offset if metric.needs_decision else 0)
+                _dot(axes, spread, height, decoding == "own", _is_zlpr(loss))
+    axes.set_yticks(range(len(rows)), rows)
+    axes.set_ylim(-0.7, len(rows) - 0.3)
+    axes.margins(x=0.08)
+    axes.grid(axis="y", visible=False)
+    arrow = "→" if metric.larger_is_better else "←"
+    axes.set_xlabel(f"%, better {arrow}")
+    axes.set_title(metric.title, loc="left", fontweight="bold")
+    meaning = metric.meaning[0].upper() + metric.meaning[1:] + "."
+    return _finish(figure, f"{metric.title} on {setting}, mean and spread over seeds", meaning)
+
+
+def _dot(axes: Any, spread: Spread, height: float, filled: bool, highlighted: bool) -> None:
+    colour = ACCENT if highlighted else INK
+    mean, deviation = 100 * spread.mean, 100 * (spread.deviation or 0.0)
+    axes.plot([mean - deviation, mean + deviation], [height, height], color=colour, lw=1.1)
+    axes.plot(
+        mean,
+        height,
+        "o",
+        ms=5.2,
+        mec=colour,
+        mfc=colour if filled else PAPER,
+        mew=1.3,
+    )
+
+
+def critical_difference_diagrams(results: Results) -> list[Figure]:
+    """One diagram per column, where there are enough data sets."""
+    tests = ((column, rank_test(results, column)) for column in (*OWN, *FITTED))
+    figures = (_rank_diagram(column, test) for column, test in tests if test is not None)
+    return [figure for figure in figures if figure is not None]
+
+
+@_drawing
+def _rank_diagram(column: Column, test: RankTest) -> Figure | None:
+    import pandas as pd
+    import scikit_posthocs
+
+    names = list(test.losses)
+    figure, axes = _axes(1.0 + 0.21 * len(names))
+    # Where Friedman finds no difference at all, no pair may be called different.
+    pairwise = test.pairwise if test.p_value <= ALPHA else np.ones_like(test.pairwise)
+    scikit_posthocs.critical_difference_diagram(
+        dict(zip(names, test.ranks, strict=True)),
+        pd.DataFrame(pairwise, index=names, columns=names),
+        ax=axes,
+        label_fmt_left="{label} {rank:.1f} ",
+        label_fmt_right=" {rank:.1f} {label}",
+        label_props={"fontsize": 9},
+        color_palette={name: ACCENT if _is_zlpr(name) else INK for name in names},
+        elbow_props={"linewidth": 0.8},
+        marker_props={"s": 12},
+        crossbar_props={"color": SOFT, "linewidth": 2.4},
+    )
+    axes.grid(visible=False)
+    margin = 0.22 * (max(test.ranks) - min(test.ranks) + 1)
+    axes.set_xlim(min(test.ranks) - margin, max(test.ranks) + margin)
+    axes.spines["top"].set_visible(True)
+    low, high = math.ceil(min(test.ranks)), math.floor(max(test.ranks))
+    axes.set_xticks(range(low, high + 1, max(1, math.ceil((high - low) / 6))))
+    axes.set_title(f"{column.title}: average rank", loc="left", fontweight="bold", pad=16)
+    verdict = "differ" if test.p_value <= ALPHA else "cannot be told apart"
+    return _finish(
+        figure,
+        f"Ranks by {column.title}",
+        f"Over {len(test.datasets)} data sets, left is better; losses joined by a bar are not "
+        f"told apart. Friedman's test: the losses {verdict} (p = {test.p_value:.2g}).",
+    )
+
+
+@_drawing
+def training_curves(records: Sequence[RunRecord], setting: Setting) -> Figure | None:
+    """The validation metric while training, one line per loss, for the first seed."""
+    chosen = _of_first_seed(records, setting)
+    lines = {
+        record.settings.loss.label: curve
+        for record in chosen
+        for curve in record.done.curves
+        if curve.name.startswith("validation") and len(curve.steps) > 1
+    }
+    if not lines:
+        return None
+    figure, axes = _axes(3.1)
+    for loss, curve in lines.items():
+        axes.plot(curve.steps, curve.values, label=loss, **_line_style(loss, list(lines)))
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.set_xlabel(_step_name(lines.values()))
+    axes.set_title("Validation while training", loc="left", fontweight="bold")
+    _legend_below(figure, len(lines))
+    return _finish(
+        figure,
+        f"Training curves on {setting}",
+        "The metric that chooses the model, on validation, by step; first seed.",
+    )
+
+
+@_drawing
+def time_against_quality(records: Sequence[RunRecord], setting: Setting) -> Figure | None:
+    """Training time against average precision, a point per loss, means over seeds."""
+    points: dict[str, list[tuple[float, float]]] = {}
+    for record in _of_setting(records, setting):
+        value = record.done.evaluation.test.own.get("average_precision")
+        if value is not None:
+            entry = (record.seconds.fit, 100 * value)
+            points.setdefault(record.settings.loss.label, []).append(entry)
+    if not points:
+        return None
+    figure, axes = _axes(3.1)
+    means = {loss: np.mean(entries, axis=0) for loss, entries in points.items()}
+    for loss, (seconds, value) in means.items():
+        colour = ACCENT if _is_zlpr(loss) else INK
+        axes.plot(max(seconds, 1e-3), value, "o", color=colour, ms=5)
+    axes.set_xscale("log")
+    axes.margins(x=0.28, y=0.12)
+    _place_names(axes, means)
+    _plain_log_ticks(axes.xaxis)
+    axes.set_xlabel("seconds of training, choice of settings included")
+    axes.set_ylabel("AvgPrec, %")
+    axes.set_title("Time against quality", loc="left", fontweight="bold")
+    return _finish(
+        figure,
+        f"Time against quality on {setting}",
+        "Training time and average precision by loss, means over seeds.",
+    )
+
+
+@_drawing
+def empty_predictions(records: Sequence[RunRecord], setting: Setting) -> Figure | None:
+    """Share of samples that get no label, at the own bound and with the fitted decoding."""
+    shares: dict[str, tuple[float | None, float | None]] = {}
+    for loss, group in _by_loss(_of_setting(records, setting)).items():
+        own, fitted = (
+            _mean(getattr(r.done.evaluation.test, name).get("empty_predictions") for r in group)
+            for name in ("own", "fitted")
+        )
+        shares[loss] = (own, fitted)
+    if all(own is None and fitted is None for own, fitted in shares.values()):
+        return None
+    rows = list(reversed(shares))
+    figure, axes = _axes(0.75 + 0.24 * len(rows))
+    for y, loss in enumerate(rows):
+        colour = ACCENT if _is_zlpr(loss) else INK
+        for value, offset, face in zip(shares[loss], (0.13, -0.13), (colour, PAPER), strict=True):
+            if value is not None:
+                axes.plot([0, 100 * value], [y + offset] * 2, color=FAINT, lw=1.1, zorder=1)
+                axes.plot(100 * value, y + offset, "o", ms=5.2, mec=colour, mfc=face, mew=1.3)
+    axes.set_yticks(range(len(rows)), rows)
+    axes.set_ylim(-0.7, len(rows) - 0.3)
+    axes.set_xlim(left=0)
+    axes.grid(axis="y", visible=False)
+    axes.set_xlabel("% of test samples without any predicted label")
+    axes.set_title("Empty predictions", loc="left", fontweight="bold")
+    return _finish(
+        figure,
+        f"Empty predictions on {setting}",
+        "Samples that get no label: own bound (dots) and fitted decoding (rings).",
+    )
+
+
+def label_frequency_plots(records: Sequence[RunRecord], setting: Setting) -> list[Figure]:
+    """F1 of labels grouped by how often training saw them, for both decodings."""
+    figures = (
+        _label_frequency_plot(records, setting, name, title)
+        for name, title in (("own_f1", "own bound"), ("fitted_f1", "fitted"))
+    )
+    return [figure for figure in figures if figure is not None]
+
+
+@_drawing
+def _label_frequency_plot(
+    records: Sequence[RunRecord], setting: Setting, name: str, title: str
+) -> Figure | None:
+    groups = _by_loss(_of_setting(records, setting))
+    lines = {}
+    for loss, group in groups.items():
+        known = [r.done.per_label for r in group if getattr(r.done.per_label, name) is not None]
+        if known:
+            counts = np.concatenate([entry.train_count for entry in known])
+            lines[loss] = f1_by_frequency(
+                counts, np.concatenate([getattr(entry, name) for entry in known])
+            )
+    if not lines:
+        return None
+    figure, axes = _axes(3.1)
+    for loss, (counts, values) in lines.items():
+        style = _line_style(loss, list(lines))
+        axes.plot(counts, 100 * values, marker="o", ms=3, label=loss, **style)
+    axes.set_xscale("log")
+    _plain_log_ticks(axes.xaxis)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("samples of the label in training")
+    axes.set_ylabel("mean F1, %")
+    axes.set_title(f"F1 by label frequency, {title}", loc="left", fontweight="bold")
+    _legend_below(figure, len(lines))
+    return _finish(
+        figure,
+        f"F1 by label frequency on {setting}, {title}",
+        "Labels in groups of equal size from rare to frequent, mean F1 of each group.",
+    )
+
+
+def f1_by_frequency(
+    counts: np.ndarray[Any, Any], f1: np.ndarray[Any, Any], groups: int = 8
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Mean count and mean F1 of groups of labels, from the rarest to the most frequent.
+
+    Labels that training never saw are left out: no loss can learn them.
+    """
+    seen = counts > 0
+    counts, f1 = counts[seen], f1[seen]
+    order = np.argsort(counts, kind="stable")
+    parts = [part for part in np.array_split(order, min(groups, len(order)) or 1) if len(part)]
+    return (
+        np.array([np.exp(np.log(counts[part]).mean()) for part in parts]),
+        np.array([f1[part].mean() for part in parts]),
+    )
+
+
+def reliability_plots(records: Sequence[RunRecord], setting: Setting) -> list[Figure]:
+    """Probabilities against what happened: by the loss's own link, and after calibration."""
+    figures = (
+        _reliability_plot(records, setting, name, title)
+        for name, title in (("raw", "from the loss"), ("calibrated", "calibrated"))
+    )
+    return [figure for figure in figures if figure is not None]
+
+
+@_drawing
+def _reliability_plot(
+    records: Sequence[RunRecord], setting: Setting, name: str, title: str
+) -> Figure | None:
+    lines: dict[str, tuple[ReliabilityBin, ...]] = {}
+    for record in _of_first_seed(records, setting):
+        reliability = record.done.reliability
+        bins = None if reliability is None else getattr(reliability, name)
+        if bins:
+            lines[record.settings.loss.label] = bins
+    if not lines:
+        return None
+    figure, axes = _axes(3.4)
+    axes.plot([0, 1], [0, 1], color=SOFT, lw=0.8, ls=(0, (2, 2)))
+    for loss, bins in lines.items():
+        xs, ys = [b.predicted for b in bins], [b.observed for b in bins]
+        axes.plot(xs, ys, marker="o", ms=2.5, label=loss, **_line_style(loss, list(lines)))
+    axes.set_xlim(0, 1)
+    axes.set_ylim(0, 1)
+    axes.set_xlabel("predicted probability")
+    axes.set_ylabel("share that was true")
+    axes.set_title(f"Reliability, {title}", loc="left", fontweight="bold")
+    _legend_below(figure, len(lines))
+    return _finish(
+        figure,
+        f"Reliability on {setting}, {title}",
+        "Predicted probabilities against how often they came true; the diagonal is perfect.",
+    )
+
+
+def _axes(height: float) -> tuple[Any, Any]:
+    from matplotlib.figure import Figure as MatplotlibFigure
+
+    figure = MatplotlibFigure(figsize=(WIDTH, height), layout="constrained")
+    return figure, figure.add_subplot()
+
+
+_numbers = itertools.count(1)
+
+
+def _finish(figure: Any, title: str, description: str) -> Figure:
+    out = io.StringIO()
+    figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    return Figure(_themed(out.getvalue(), next(_numbers)), title, description)
+
+
+def _themed(svg: str, number: int) -> str:
+    """Cut the prolog, make ids unique on the page, and let the page give the colours."""
+    svg = svg[svg.index("<svg") :].rstrip()
+    svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'\bid="', f'id="f{number}-', svg)
+    svg = re.sub(r'(href="#|url\(#)', rf"\1f{number}-", svg)
+    for colour, variable in _VARIABLES.items():
+        svg = svg.replace(colour, f"var({variable})")
+    svg = re.sub(r"font-family: [^;\"]+;? ?", "", svg)
+    svg = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>\s*", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'<svg ([^>]*?)width="[\d.]+pt" height="[\d.]+pt"', r"<svg \1", svg)
+    return svg.replace("<svg ", '<svg aria-hidden="true" focusable="false" ', 1)
+
+
+def _place_names(axes: Any, means: dict[str, Any]) -> None:
+    """Write each point's name beside it, left where the neighbour's name would be in the way."""
+    placed: list[tuple[float, float]] = []
+    values = [float(value) for _, value in means.values()]
+    height = (max(values) - min(values) or 1.0) * 0.075
+    for loss, (seconds, value) in sorted(means.items(), key=lambda item: -item[1][1]):
+        near = any(abs(value - y) < height and abs(math.log(seconds / x)) < 0.9 for x, y in placed)
+        placed.append((seconds, value))
+        axes.annotate(
+            loss,
+            (max(seconds, 1e-3), value),
+            xytext=(-6, 0) if near else (6, 0),
+            textcoords="offset points",
+            ha="right" if near else "left",
+            va="center",
+            fontsize=9,
+            color=ACCENT if _is_zlpr(loss) else INK,
+        )
+
+
+def _plain_log_ticks(axis: Any) -> None:
+    """1, 3, 10 in full rather than powers of ten, as few ranges here span more than one or two."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    axis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+    axis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}")
+    axis.set_minor_locator(NullLocator())
+
+
+def _legend_below(figure: Any, count: int) -> None:
+    """Names under the axes, where they cover nothing."""
+    figure.legend(
+        loc="outside lower left",
+        ncols=min(3, count),
+        handlelength=2.0,
+        columnspacing=1.0,
+        handletextpad=0.5,
+    )
+
+
+def _line_style(loss: str, losses: Sequence[str]) -> dict[str, Any]:
+    """A colour and dash of its own for each loss; plain ZLPR in the accent, drawn on top."""
+    if loss == "zlpr":
+        return {"color": ACCENT, "lw": 2.2, "zorder": 5}
+    others = [name for name in losses if name != "zlpr"]
+    place = others.index(loss)
+    colour = LINE_COLOURS[place % len(LINE_COLOURS)]
+    return {"color": colour, "lw": 1.3, "ls": LINE_STYLES[place // len(LINE_COLOURS) % 3]}
+
+
+def _is_zlpr(loss: str) -> bool:
+    return loss.startswith("zlpr")
+
+
+def _of_setting(records: Iterable[RunRecord], setting: Setting) -> list[RunRecord]:
+    return [
+        record
+        for record in records
+        if record.outcome is not None
+        and (record.settings.data, record.settings.model) == (setting.data, setting.model)
+    ]
+
+
+def _of_first_seed(records: Iterable[RunRecord], setting: Setting) -> list[RunRecord]:
+    chosen = _of_setting(records, setting)
+    first = min((record.settings.seed for record in chosen), default=0)
+    return [record for record in chosen if record.settings.seed == first]
+
+
+def _by_loss(records: Iterable[RunRecord]) -> dict[str, list[RunRecord]]:
+    groups: dict[str, list[RunRecord]] = {}
+    for record in records:
+        groups.setdefault(record.settings.loss.label, []).append(record)
+    return groups
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None
+
+
+def _step_name(curves: Iterable[Curve]) -> str:
+    names = {curve.name.partition(": ")[2] for curve in curves} - {""}
+    return " or ".join(sorted(names)) or "step"

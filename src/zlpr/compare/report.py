@@ -1,0 +1,337 @@
+"""The report: one self-contained HTML page, Markdown, LaTeX and CSV, from run records alone."""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from zlpr import __version__
+from zlpr._atomic import write_text
+from zlpr.compare import figures
+from zlpr.compare.figures import Figure
+from zlpr.compare.folder import Selection
+from zlpr.compare.records import RunRecord, versions_of
+from zlpr.compare.results import METRICS, Results, Setting
+from zlpr.compare.statistics import MIN_DATASETS
+from zlpr.compare.summary import findings, overview
+from zlpr.compare.tables import (
+    EMPTY,
+    Cell,
+    Table,
+    all_tables,
+    figures_csv,
+    paper_table,
+    rank_table,
+    setting_table,
+    to_latex,
+    to_markdown,
+    wins_table,
+)
+
+FILES = {"html": "report.html", "markdown": "report.md", "latex": "report.tex", "csv": "report.csv"}
+OPEN_SECTIONS = 3
+"""With more data sets than this, their sections start closed."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """One data set and model on the page."""
+
+    anchor: str
+    title: str
+    open: bool
+    facts: str
+    table: Table
+    beside_paper: Table | None
+    dot_plots: list[Figure]
+    other_figures: list[Figure]
+
+
+def write_report(selection: Selection, folder: Path) -> dict[str, Path]:
+    """Write the report in all its forms; gives the path of each."""
+    texts = {
+        "html": html_report(selection),
+        "markdown": markdown_report(selection),
+        "latex": latex_report(selection),
+        "csv": figures_csv(selection.records),
+    }
+    paths = {form: folder / FILES[form] for form in texts}
+    for form, text in texts.items():
+        write_text(paths[form], text)
+    return paths
+
+
+def html_report(selection: Selection) -> str:
+    """The page: no network, light and dark, any width of screen."""
+    import jinja2
+
+    records = selection.records
+    results = Results.from_records(records)
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    template = environment.from_string(_resource("report.html.j2"))
+    return template.render(
+        title=_title(results),
+        version=__version__,
+        made_on=max(record.made.started for record in records)[:10],
+        overview=overview(records, selection.missing),
+        style=_trusted(_resource("report.css")),
+        script=_trusted(_resource("report.js")),
+        warnings=warnings(selection),
+        findings=findings(results, records),
+        metrics=METRICS,
+        wins=wins_table(results),
+        ranks=rank_table(results),
+        diagrams=figures.critical_difference_diagrams(results),
+        too_few=_too_few(results),
+        sections=_sections(results, records),
+        failed=selection.failed,
+        method=method(records),
+        data_table=data_table(records),
+        loss_table=loss_table(records),
+        provenance=provenance(records),
+    )
+
+
+def markdown_report(selection: Selection) -> str:
+    """The same words and tables, without the figures."""
+    records = selection.records
+    results = Results.from_records(records)
+    lines = [f"# {_title(results)}", "", overview(records, selection.missing), ""]
+    lines += [f"> {line}\n" for line in warnings(selection)]
+    lines += ["## Summary", ""]
+    lines += [f"- **{f.question}**: {f.answer}" for f in findings(results, records)]
+    lines += ["", "## Tables", ""]
+    lines += ["In percent, mean ± standard deviation over seeds; bold: best; ~: chance may", ""]
+    lines[-2] += " explain its distance from the best."
+    lines += [to_markdown(table) for table in all_tables(results)]
+    if selection.failed:
+        lines += ["## Failed runs", ""]
+        lines += [f"- {r.settings.title()}: `{r.error}`" for r in selection.failed] + [""]
+    lines += ["## How it was made", "", *(f"{line}\n" for line in method(records))]
+    lines += [to_markdown(data_table(records)), to_markdown(loss_table(records))]
+    lines += [f"- {name}: {', '.join(values)}" for name, values in provenance(records)]
+    return "\n".join(lines) + "\n"
+
+
+def latex_report(selection: Selection) -> str:
+    """The tables, each a float for a document that loads booktabs."""
+    results = Results.from_records(selection.records)
+    head = "% Tables of a zlpr comparison; needs \\usepackage{booktabs}.\n"
+    return head + "\n\n".join(to_latex(table) for table in all_tables(results)) + "\n"
+
+
+def warnings(selection: Selection) -> list[str]:
+    """What a reader must know before believing the rest."""
+    lines = list(selection.left_out)
+    if selection.missing:
+        lines.append(f"Runs of the grid that are not made yet: {selection.missing}.")
+    if selection.failed:
+        lines.append(f"Runs that failed: {len(selection.failed)}; the tables go without them.")
+    seeds = {record.settings.seed for record in selection.records}
+    if len(seeds) == 1:
+        lines.append("One seed only: no difference here can be told from chance.")
+    return lines
+
+
+def method(records: Sequence[RunRecord]) -> list[str]:
+    """The rules of the comparison, in sentences."""
+    splits = {record.settings.split for record in records}
+    lines = []
+    if splits - {"published"}:
+        lines.append(
+            "A seed draws the split into training, validation and test part (8:1:1) anew, as well "
+            "as the initialisation, so that the spread covers both. The p-values take into account "
+            "that the training parts of two seeds overlap (Nadeau and Bengio's correction)."
+        )
+    if "published" in splits:
+        lines.append(
+            "Where the data's own split is used, the spread covers the initialisation alone."
+        )
+    lines.append(_budget(records))
+    chosen = {r.settings.loss.label: r.settings.loss for r in records if r.settings.loss.choose}
+    for label, loss in chosen.items():
+        candidates = "; ".join(
+            f"{name} from {', '.join(map(_short, values))}" for name, values in loss.choose.items()
+        )
+        lines.append(
+            f"{label} also chose its {candidates}, by {loss.choose_by} at its own bound on "
+            "validation, and so was trained that many times more often than the others."
+        )
+    lines.append(
+        "Fitted decoding: one threshold for all labels, chosen on validation for the metric that "
+        "it is judged by; for losses that only rank, a model of the number of labels. Nothing is "
+        "chosen on the test part."
+        if _decode(records) == "auto"
+        else f"Fitted decoding: the rule {_decode(records)}, fitted on validation."
+    )
+    lines.append(
+        "Empty cases count as in the paper: an empty prediction for an empty truth is right, a "
+        "sample without labels has average precision 0 and ranking loss 0."
+    )
+    return lines
+
+
+def data_table(records: Sequence[RunRecord]) -> Table:
+    """Sizes of the data sets, as the first seed split them."""
+    rows = {}
+    for record in records:
+        if record.outcome is not None and record.settings.data not in rows:
+            data = record.outcome.data
+            numbers = (data.train, data.validation, data.test, data.labels)
+            cells = [Cell(f"{number:,}", number) for number in numbers]
+            cells.append(Cell(f"{data.cardinality:.2f}", data.cardinality))
+            rows[record.settings.data] = (*cells, Cell(record.settings.split))
+    columns = ("training", "validation", "test", "labels", "labels per sample", "split")
+    return Table("Data", columns, tuple(rows.items()), first_column="data")
+
+
+def loss_table(records: Sequence[RunRecord]) -> Table:
+    """What each loss was trained with, and how often, and how long that took."""
+    rows = []
+    for label in dict.fromkeys(record.settings.loss.label for record in records):
+        own = [r for r in records if r.settings.loss.label == label and r.outcome is not None]
+        if not own:
+            continue
+        loss = own[0].settings.loss
+        seconds = sum(record.seconds.fit for record in own) / len(own)
+        params = ", ".join(f"{k} = {_short(v)}" for k, v in loss.params.items()) or "defaults"
+        counts = sorted({record.done.trainings for record in own})
+        trainings = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+        cells = (
+            Cell(loss.name),
+            Cell(params),
+            Cell(trainings, counts[0]),
+            Cell(f"{seconds:.2f}", seconds),
+            _chosen_cell(own),
+        )
+        rows.append((label, cells))
+    columns = ("loss in zlpr", "parameters", "trainings per run", "seconds per run", "chosen")
+    return Table("Losses", columns, tuple(rows))
+
+
+def provenance(records: Sequence[RunRecord]) -> list[tuple[str, tuple[str, ...]]]:
+    """Commands, seeds, versions and machines, each once."""
+    made = [record.made for record in records]
+    started = sorted(entry.started for entry in made)
+    seconds = sum(r.seconds.prepare + r.seconds.fit + r.seconds.evaluate for r in records)
+    machines = dict.fromkeys(", ".join(entry.machine.values()) for entry in made)
+    return [
+        ("command", tuple(dict.fromkeys(entry.command for entry in made))),
+        ("seeds", (", ".join(map(str, sorted({r.settings.seed for r in records}))),)),
+        ("made", (f"{started[0]} to {started[-1]}",)),
+        ("time", (f"{_duration(seconds)} over all runs",)),
+        ("threads", (", ".join(map(str, sorted({entry.threads for entry in made}))) + " per run",)),
+        ("machine", tuple(machines)),
+        ("versions", tuple(f"{k} {', '.join(v)}" for k, v in versions_of(records).items())),
+    ]
+
+
+def _sections(results: Results, records: Sequence[RunRecord]) -> list[Section]:
+    few = len(results.settings) <= OPEN_SECTIONS
+    return [_section(results, records, setting, few) for setting in results.settings]
+
+
+def _section(
+    results: Results, records: Sequence[RunRecord], setting: Setting, is_open: bool
+) -> Section:
+    others = [
+        figures.training_curves(records, setting),
+        figures.time_against_quality(records, setting),
+        figures.empty_predictions(records, setting),
+        *figures.label_frequency_plots(records, setting),
+        *figures.reliability_plots(records, setting),
+    ]
+    return Section(
+        anchor=re.sub(r"\W+", "-", f"{setting.data}-{setting.model}").strip("-").lower(),
+        title=f"{setting.data} · {setting.model}",
+        open=is_open,
+        facts=_facts(records, setting),
+        table=setting_table(results, setting),
+        beside_paper=paper_table(results, setting),
+        dot_plots=figures.dot_plots(results, setting),
+        other_figures=[figure for figure in others if figure is not None],
+    )
+
+
+def _facts(records: Sequence[RunRecord], setting: Setting) -> str:
+    for record in records:
+        same = (record.settings.data, record.settings.model) == (setting.data, setting.model)
+        if same and record.outcome is not None:
+            data = record.outcome.data
+            return (
+                f"{data.train:,} samples for training, {data.validation:,} for validation, "
+                f"{data.test:,} for test; {data.labels:,} labels, "
+                f"{data.cardinality:.2f} per sample."
+            )
+    return ""
+
+
+def _budget(records: Sequence[RunRecord]) -> str:
+    plain = [r for r in records if r.outcome is not None and not r.settings.loss.choose]
+    counts = sorted({record.done.trainings for record in plain})
+    metrics = {str(r.settings.training.get("metric", "average_precision")) for r in records}
+    if counts == [1]:
+        return "Every loss was trained once, with the same settings; nothing was chosen for it."
+    times = (
+        f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}" if counts else "0"
+    )
+    return (
+        "Every loss had the same budget for choosing how strongly its weights are held back (or "
+        f"its learning rate): {times} trainings per run over the same candidates, of which the one "
+        f"best on validation by {', '.join(sorted(metrics))} was kept."
+    )
+
+
+def _decode(records: Sequence[RunRecord]) -> str:
+    return str(records[0].settings.training.get("decode", "auto"))
+
+
+def _chosen_cell(records: Sequence[RunRecord]) -> Cell:
+    """What validation chose, as the range over data sets and seeds."""
+    values: dict[str, list[float]] = {}
+    for record in records:
+        for name, value in record.done.chosen.items():
+            if isinstance(value, int | float):
+                values.setdefault(name, []).append(float(value))
+    texts = []
+    for name, numbers in values.items():
+        low, high = min(numbers), max(numbers)
+        same = math.isclose(low, high)
+        texts.append(f"{name} {_short(low)}" + ("" if same else f" to {_short(high)}"))
+    return Cell(", ".join(texts)) if texts else EMPTY
+
+
+def _too_few(results: Results) -> str:
+    return (
+        f"A test over data sets (Friedman's, with its critical-difference diagram) needs at least "
+        f"{MIN_DATASETS} of them; here are {len(results.datasets)}. Differences are tested within "
+        "each data set, in pairs over seeds."
+    )
+
+
+def _title(results: Results) -> str:
+    names = results.datasets
+    return f"Losses compared on {names[0] if len(names) == 1 else f'{len(names)} data sets'}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def _short(value: object) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _resource(name: str) -> str:
+    return resources.files("zlpr.compare").joinpath("templates", name).read_text("utf-8")
+
+
+def _trusted(text: str) -> object:
+    """Our own style and script, which the page must carry unescaped."""
+    import markupsafe
+
+    return markupsafe.Markup(text)  # noqa: S704 - files of this package, no data in them
