@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from zlpr import compare as compare
     from zlpr import data as data
     from zlpr import decoding as decoding
     from zlpr import losses as losses
@@ -23,9 +24,19 @@ if TYPE_CHECKING:
     from zlpr import training as training
     from zlpr.models import load as load
 
-_ROOMS = frozenset({"data", "decoding", "losses", "metrics", "models", "training"})
+_ROOMS = frozenset({"compare", "data", "decoding", "losses", "metrics", "models", "training"})
 
-__all__ = ["__version__", "data", "decoding", "load", "losses", "metrics", "models", "training"]
+__all__ = [
+    "__version__",
+    "compare",
+    "data",
+    "decoding",
+    "load",
+    "losses",
+    "metrics",
+    "models",
+    "training",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -36,6 +36,8 @@ class Command:
 
 
 COMMANDS = {
+    "compare": Command("zlpr.cli.compare", "compare losses on data: train a grid, write a report"),
+    "report": Command("zlpr.cli.report", "make the report of a comparison from its run records"),
     "losses": Command("zlpr.cli.losses", "list the losses and what each can do"),
 }
 

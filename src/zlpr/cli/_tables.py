@@ -1,0 +1,61 @@
+"""The figures of a comparison, as `zlpr compare` and `zlpr report` print them."""
+
+from typing import TYPE_CHECKING, Any
+
+from zlpr.cli._console import print_table
+
+if TYPE_CHECKING:
+    from zlpr.compare import Results
+    from zlpr.compare.tables import Table
+
+MANY_SETTINGS = 3
+"""With more tables than this, the terminal shows the wins alone; the report has them all."""
+
+
+def print_results(results: "Results") -> None:
+    """Tables in the terminal: per data set and model where they are few, and the wins."""
+    from zlpr.compare.results import FITTED, OWN
+    from zlpr.compare.tables import LEGEND, terminal_rows, terminal_tables, wins_table
+
+    shown: list[Table] = []
+    if len(results.settings) <= MANY_SETTINGS:
+        for setting in results.settings:
+            shown.extend(terminal_tables(results, setting))
+    if len(results.settings) > 1:
+        for columns, how in ((OWN, "at the own bound"), (FITTED, "with fitted decoding")):
+            shown.append(wins_table(results, columns, title=f"Wins {how}", short=True))
+    for table in shown:
+        headers, rows = terminal_rows(table)
+        print_table(headers, rows, title=table.title)
+        print()
+    print(LEGEND)
+
+
+def results_json(results: "Results") -> list[dict[str, Any]]:
+    """Every mean with its spread, as plain values."""
+    from zlpr.compare.results import COLUMNS
+    from zlpr.compare.statistics import Spread, standing
+
+    figures = []
+    for setting in results.settings:
+        for column in COLUMNS:
+            stand = standing(results, setting, column)
+            for loss in results.judged(setting, column):
+                spread = Spread.of(results.get(setting, loss, column))
+                if spread is None or stand is None:
+                    continue
+                figures.append(
+                    {
+                        "data": setting.data,
+                        "model": setting.model,
+                        "loss": loss,
+                        "metric": column.metric.name,
+                        "decoding": column.decoding if column.metric.needs_decision else None,
+                        "mean": spread.mean,
+                        "deviation": spread.deviation,
+                        "seeds": spread.seeds,
+                        "best": loss in stand.best,
+                        "within_noise_of_best": loss in stand.within_noise,
+                    }
+                )
+    return figures

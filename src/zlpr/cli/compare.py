@@ -1,0 +1,177 @@
+"""`zlpr compare`: train a grid of data, models, losses and seeds, and say which loss is best."""
+
+import argparse
+import shlex
+import sys
+from typing import TYPE_CHECKING, Any
+
+from zlpr._errors import UserError
+
+if TYPE_CHECKING:
+    from zlpr.compare import Grid, Selection
+
+EXAMPLE = "zlpr compare --data reviews.csv --losses zlpr bce focal --seeds 5 --out reviews-compared"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What to compare, where the results go, and how to run it."""
+    what = parser.add_argument_group("what to compare")
+    what.add_argument(
+        "--preset",
+        choices=("demo", "paper"),
+        help="a grid of the package's own; default demo: the paper's losses on the demo corpus",
+    )
+    what.add_argument("--grid", metavar="FILE", help="a grid as a TOML file")
+    what.add_argument(
+        "--data", nargs="+", metavar="PATH", help="files or folders of data, or 'demo'"
+    )
+    what.add_argument("--models", nargs="+", metavar="MODEL", help="linear, or hf:NAME_OR_PATH")
+    what.add_argument(
+        "--losses",
+        nargs="+",
+        metavar="LOSS",
+        help="names from 'zlpr losses', with parameters as in zlpr:pos_weight=2.7; "
+        "zlpr:pos_weight=1|1.6|2.7 chooses one on validation",
+    )
+    what.add_argument(
+        "--seeds", type=int, metavar="N", help="seeds 0 to N-1; each redraws the split"
+    )
+    what.add_argument("--split", choices=("random", "stratified", "published"))
+    what.add_argument(
+        "--set",
+        nargs="+",
+        metavar="NAME=VALUE",
+        default=[],
+        help="training settings for every run, such as epochs=3",
+    )
+    what.add_argument(
+        "--data-root", metavar="DIR", help="where the relative data paths of the grid begin"
+    )
+    how = parser.add_argument_group("how to run it")
+    how.add_argument(
+        "--out",
+        metavar="DIR",
+        default="zlpr-comparison",
+        help="records and report; started again, only what is missing there is run "
+        "(default %(default)s)",
+    )
+    how.add_argument("--workers", type=int, metavar="N", help="runs at a time (default: cores)")
+    how.add_argument("--ray", metavar="ADDRESS", help="run on a Ray cluster; 'local' starts one")
+    how.add_argument("--minutes", type=float, metavar="N", help="start no run after N minutes")
+    how.add_argument("--json", action="store_true", help="print the figures as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Plan, run, report."""
+    from pathlib import Path
+
+    from zlpr.compare import RunFolder, carry_out, plan, write_report
+    from zlpr.compare.live import display, duration
+
+    folder = RunFolder(Path(args.out))
+    command = shlex.join(["zlpr", *sys.argv[1:]])
+    todo = plan(_grid(args), folder, command)
+    before = len(todo.cells) - len(todo.missing)
+    _say(_opening(len(todo.cells), before))
+    try:
+        with display(before) as watch:
+            progress = carry_out(
+                todo,
+                workers=_positive(args.workers, "--workers"),
+                ray=args.ray,
+                watch=watch,
+                seconds=None if args.minutes is None else 60 * args.minutes,
+            )
+    except KeyboardInterrupt:
+        _say("interrupted; the same command goes on from the runs that are done")
+        raise
+    if progress.finished:
+        _say(f"{len(progress.finished)} runs in {duration(progress.elapsed)}")
+    selection = folder.select()
+    _warn(selection)
+    if not any(record.outcome for record in selection.records):
+        raise UserError("every run failed, so there is nothing to report")
+    paths = write_report(selection, folder.path)
+    _print(selection, paths, as_json=args.json)
+    return 1 if selection.failed or selection.missing else 0
+
+
+def _grid(args: argparse.Namespace) -> "Grid":
+    """The preset or file, with what the flags change."""
+    from dataclasses import replace
+    from pathlib import Path
+
+    from zlpr.compare.grid import DataSpec, parse_loss, preset, read_grid, with_root
+
+    if args.grid and args.preset:
+        raise UserError("give --grid or --preset, not both")
+    root = Path(args.data_root) if args.data_root else None
+    if args.grid:
+        grid = read_grid(Path(args.grid), root)
+    else:
+        grid = with_root(preset(args.preset or "demo"), root or Path())
+    changes: dict[str, Any] = {}
+    if args.data:
+        changes["data"] = tuple(DataSpec(path) for path in args.data)
+    if args.models:
+        changes["models"] = tuple(args.models)
+    if args.losses:
+        changes["losses"] = tuple(parse_loss(text) for text in args.losses)
+    if args.seeds is not None:
+        changes["seeds"] = tuple(range(_positive(args.seeds, "--seeds") or 0))
+    if args.split:
+        changes["split"] = args.split
+    if args.set:
+        changes["training"] = {**grid.training, **_settings(args.set)}
+    return replace(grid, **changes)
+
+
+def _settings(entries: list[str]) -> dict[str, Any]:
+    from zlpr.compare.grid import parse_value
+
+    settings = {}
+    for entry in entries:
+        name, sign, value = entry.partition("=")
+        if not sign or not name:
+            raise UserError(f"--set {entry}: expected NAME=VALUE")
+        settings[name] = parse_value(value)
+    return settings
+
+
+def _positive(number: int | None, flag: str) -> int | None:
+    if number is not None and number < 1:
+        raise UserError(f"{flag} {number}: expected a number above 0")
+    return number
+
+
+def _opening(total: int, before: int) -> str:
+    if before == total:
+        return f"all {total} runs have their records already"
+    done = f", {before} of them done before" if before else ""
+    return f"comparing: {total} runs{done}"
+
+
+def _warn(selection: "Selection") -> None:
+    for line in selection.left_out:
+        _say(line)
+    for record in selection.failed:
+        _say(f"failed: {record.settings.title()}: {record.error}")
+    if selection.missing:
+        _say(f"{selection.missing} runs are still missing; the same command goes on with them")
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _print(selection: "Selection", paths: dict[str, Any], *, as_json: bool) -> None:
+    from zlpr.cli._console import print_json
+    from zlpr.cli._tables import print_results, results_json
+    from zlpr.compare import Results
+
+    results = Results.from_records(selection.records)
+    if as_json:
+        print_json({"figures": results_json(results), "report": str(paths["html"])})
+        return
+    print_results(results)
+    print(f"report: {paths['html']}")

@@ -1,0 +1,40 @@
+"""`zlpr report`: the page and the tables of a comparison, from its run records alone."""
+
+import argparse
+import sys
+
+EXAMPLE = "zlpr report zlpr-comparison"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The records' folder, and where the report goes."""
+    parser.add_argument("folder", metavar="DIR", help="folder of zlpr compare, or of run records")
+    parser.add_argument("--out", metavar="DIR", help="where to write (default: into DIR)")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Read the records, write the report in all its forms, print where it is."""
+    from pathlib import Path
+
+    from zlpr._errors import UserError
+    from zlpr.cli._console import print_json
+    from zlpr.cli._tables import print_results, results_json
+    from zlpr.compare import Results, RunFolder, write_report
+
+    folder = RunFolder(Path(args.folder))
+    selection = folder.select()
+    for line in selection.left_out:
+        print(line, file=sys.stderr)
+    results = Results.from_records(selection.records)
+    if not results.settings:
+        raise UserError(f"{args.folder}: no run there has finished, so there is nothing to report")
+    paths = write_report(selection, Path(args.out or args.folder))
+    if args.json:
+        files = {form: str(path) for form, path in paths.items()}
+        print_json({"figures": results_json(results), "files": files})
+        return
+    print_results(results)
+    for path in list(paths.values())[1:]:
+        print(path)
+    print(f"report: {paths['html']}")

@@ -1,0 +1,104 @@
+"""A comparison from its grid to its records: check everything, run what is missing."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from zlpr._errors import UserError
+from zlpr.compare.cell import Place, divide
+from zlpr.compare.folder import RunFolder
+from zlpr.compare.grid import Cell, Grid, cells, find_faults
+from zlpr.compare.processes import ProcessWorkers, available_cores
+from zlpr.compare.runner import Progress, Workers, missing_cells, run_cells
+from zlpr.data import load
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A checked grid: all its cells, and those that have no record yet."""
+
+    cells: tuple[Cell, ...]
+    missing: tuple[Cell, ...]
+    folder: RunFolder
+    command: str
+
+
+def plan(grid: Grid, folder: RunFolder, command: str = "") -> Plan:
+    """Check the whole grid and find what is left to do; nothing has run or been written yet.
+
+    Raises:
+        UserError: that names every fault of the grid: unknown losses, parameters, metrics and
+            settings, files that are missing or cannot be read, models that cannot load.
+    """
+    _raise_all(find_faults(grid))
+    everything = tuple(cells(grid))
+    missing = tuple(missing_cells(everything, folder))
+    _raise_all(list(_unreadable(missing)))
+    return Plan(everything, missing, folder, command)
+
+
+def carry_out(
+    plan: Plan,
+    *,
+    workers: int | None = None,
+    ray: str | None = None,
+    watch: Callable[[Progress], None] = lambda progress: None,
+    seconds: float | None = None,
+) -> Progress:
+    """Run the missing cells and leave a record of each.
+
+    Args:
+        plan: what to run.
+        workers: how many cells at a time; None for one per core (or per graphics card, where
+            encoders are trained on one).
+        ray: address of a Ray cluster to run on, see `RayWorkers`; None for processes here.
+        watch: called a few times per second, for a display.
+        seconds: start no cell after this time.
+    """
+    plan.folder.write_grid([cell.settings for cell in plan.cells], plan.command)
+    if not plan.missing:
+        return Progress(plan.missing, 1)
+    place = Place(plan.command, 1, plan.folder.path / "checkpoints")
+    chosen, place = _workers(plan, place, workers, ray)
+    return run_cells(plan.missing, plan.folder, chosen, place, watch=watch, seconds=seconds)
+
+
+def _workers(plan: Plan, place: Place, count: int | None, ray: str | None) -> tuple[Workers, Place]:
+    if ray is not None:
+        from zlpr.compare.ray_cluster import RayWorkers
+
+        return RayWorkers(ray, count, place), place
+    cores = available_cores()
+    count = min(count or _default_count(plan, cores), len(plan.missing))
+    place = Place(place.command, max(1, cores // count), place.checkpoints)
+    return ProcessWorkers(count, place, plan.folder.path / "logs"), place
+
+
+def _default_count(plan: Plan, cores: int) -> int:
+    if all(cell.settings.model == "linear" for cell in plan.missing):
+        return cores
+    import torch
+
+    return torch.cuda.device_count() or cores
+
+
+def _unreadable(missing: Sequence[Cell]) -> Iterator[str]:
+    """Faults that show only when the data is read and divided, once per data set."""
+    seen: set[str] = set()
+    for cell in missing:
+        if cell.settings.data in seen:
+            continue
+        seen.add(cell.settings.data)
+        try:
+            dataset = load(cell.path, **cell.settings.reading)
+            divide(dataset, cell.settings.split, cell.settings.seed)
+        except (UserError, OSError) as fault:
+            yield f"data {cell.settings.data}: {fault}"
+
+
+def _raise_all(faults: Sequence[str]) -> None:
+    if len(faults) == 1:
+        raise UserError(faults[0])
+    if faults:
+        raise UserError(
+            f"{len(faults)} faults in the grid:\n" + "\n".join(f"  {f}" for f in faults)
+        )

@@ -1,0 +1,348 @@
+"""The grid: which data, models, losses and seeds to compare, checked whole before anything runs.
+
+A grid is a TOML file:
+
+    seeds = 3                      # seeds 0, 1, 2; or a list
+    split = "random"               # 8:1:1 anew per seed; "stratified", or "published"
+    models = ["linear"]            # or "hf:NAME_OR_PATH"
+    losses = [
+      "zlpr",
+      "bce",
+      { name = "zlpr", label = "zlpr_margin", choose = { pos_weight = [1.0, 2.7] } },
+    ]
+    data = [
+      "demo",
+      { path = "reviews.csv", name = "Reviews", read = { text = "body" } },
+    ]
+
+    [training]                     # fields of zlpr.training.TrainingConfig, for every cell
+    metric = "average_precision"
+"""
+
+import dataclasses
+import hashlib
+import inspect
+import itertools
+import os
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any, get_args
+
+from zlpr import __version__
+from zlpr._errors import UserError
+from zlpr.compare._plain import from_plain
+from zlpr.compare.records import LossSpec, Settings, SplitMethod
+
+PRESETS = ("demo", "paper")
+SPLITS: tuple[SplitMethod, ...] = get_args(SplitMethod)
+OWN_FIELDS = frozenset({"model", "loss", "loss_params", "seed"})
+"""Fields of a training configuration that the grid itself gives."""
+
+
+@dataclass(frozen=True)
+class DataSpec:
+    """A data set of the grid.
+
+    Attributes:
+        path: a file, a folder, or "demo".
+        name: what tables call it; the path's last part where empty.
+        read: options of `zlpr.data.read`.
+        split: overrides the grid's.
+        models: override the grid's, for data in another language.
+    """
+
+    path: str
+    name: str = ""
+    read: dict[str, Any] = field(default_factory=dict)
+    split: SplitMethod | None = None
+    models: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The name in tables."""
+        return self.name or Path(self.path).name.partition(".")[0] or self.path
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A comparison as asked for; `cells` spells it out."""
+
+    data: tuple[DataSpec, ...]
+    models: tuple[str, ...]
+    losses: tuple[LossSpec, ...]
+    seeds: tuple[int, ...]
+    split: SplitMethod = "random"
+    training: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One training of the grid: its settings, and where its data is."""
+
+    settings: Settings
+    path: str
+
+    @property
+    def group(self) -> tuple[str, str, int]:
+        """Cells of one group share their data, split and features."""
+        return (self.settings.data, self.settings.model, self.settings.seed)
+
+
+def preset(name: str) -> Grid:
+    """One of the grids that come with the package."""
+    if name not in PRESETS:
+        raise UserError(f"no preset '{name}'; there are {', '.join(PRESETS)}")
+    text = resources.files("zlpr.compare").joinpath("presets", f"{name}.toml").read_text("utf-8")
+    return parse_grid(tomllib.loads(text), where=name)
+
+
+def read_grid(path: Path, data_root: Path | None = None) -> Grid:
+    """Read a grid file; its data paths are relative to `data_root`, or to the file itself."""
+    try:
+        plain = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such grid file") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
+        raise UserError(f"{path}: not a TOML file: {fault}") from fault
+    return with_root(parse_grid(plain, where=str(path)), data_root or path.parent)
+
+
+def parse_grid(plain: Mapping[str, Any], where: str = "grid") -> Grid:
+    """A grid from plain values; a `UserError` lists every entry that does not fit."""
+    faults: list[str] = []
+    known = {entry.name for entry in dataclasses.fields(Grid)}
+    faults += [f"{name}: no such entry; there are {', '.join(sorted(known))}" for name in
+               sorted(set(plain) - known)]  # fmt: skip
+    faults += [f"{name}: missing" for name in ("data", "losses") if not plain.get(name)]
+    entries: dict[str, Any] = {"models": ["linear"], "seeds": 1, "data": [], "losses": []}
+    entries |= {name: value for name, value in plain.items() if name in known}
+    readers: dict[str, Callable[[Any], Any]] = {
+        "data": lambda value: tuple(_data_spec(entry) for entry in _listed(value)),
+        "losses": lambda value: tuple(_loss_spec(entry) for entry in _listed(value)),
+        "models": lambda value: from_plain(tuple[str, ...], value, "models"),
+        "seeds": _seeds,
+        "split": _split_method,
+        "training": lambda value: from_plain(dict[str, Any], value, "training"),
+    }
+    read: dict[str, Any] = {}
+    for name, value in entries.items():
+        try:
+            read[name] = readers[name](value)
+        except ValueError as fault:
+            faults.append(str(fault))
+    if faults:
+        raise UserError(f"{where}: " + "; ".join(faults))
+    return Grid(**read)
+
+
+def parse_loss(text: str) -> LossSpec:
+    """A loss from the command line: `name`, or `name:parameter=value`, or candidates.
+
+    Example:
+        >>> parse_loss("zlpr:pos_weight=2.5").params
+        {'pos_weight': 2.5}
+        >>> parse_loss("zlpr:pos_weight=1|2.5").choose
+        {'pos_weight': (1, 2.5)}
+    """
+    name, _, rest = text.partition(":")
+    params: dict[str, Any] = {}
+    choose: dict[str, tuple[Any, ...]] = {}
+    for entry in filter(None, rest.split(",")):
+        key, sign, value = entry.partition("=")
+        if not sign or not key or not value:
+            raise UserError(f"loss '{text}': '{entry}' is not PARAMETER=VALUE")
+        values = tuple(parse_value(part) for part in value.split("|"))
+        if len(values) > 1:
+            choose[key] = values
+        else:
+            params[key] = values[0]
+    return LossSpec(text, name, params, choose)
+
+
+def with_root(grid: Grid, root: Path) -> Grid:
+    """The same grid with relative data paths taken from a folder."""
+    data = tuple(
+        entry if entry.path == "demo" else replace(entry, path=str(root / entry.path))
+        for entry in grid.data
+    )
+    return replace(grid, data=data)
+
+
+def find_faults(grid: Grid) -> list[str]:
+    """Everything that would make a cell fail and can be known without running one."""
+    return [
+        *_twice("data sets", [entry.title for entry in grid.data]),
+        *_twice("losses", [loss.label for loss in grid.losses]),
+        *_twice("seeds", [str(seed) for seed in grid.seeds]),
+        *(fault for entry in grid.data for fault in _data_faults(entry)),
+        *(fault for loss in grid.losses for fault in _loss_faults(loss)),
+        *(fault for model in _models(grid) for fault in _model_faults(model)),
+        *_training_faults(grid),
+    ]
+
+
+def cells(grid: Grid) -> list[Cell]:
+    """The grid spelled out, cells that share data and split next to each other.
+
+    Call it on a grid without faults only: the data's content is read for its fingerprint.
+    """
+    fingerprints = {entry.path: fingerprint(entry.path) for entry in grid.data}
+    return [
+        Cell(
+            Settings(
+                data=entry.title,
+                fingerprint=fingerprints[entry.path],
+                reading=entry.read,
+                split=entry.split or grid.split,
+                model=model,
+                loss=loss,
+                seed=seed,
+                training=grid.training,
+                version=__version__,
+            ),
+            entry.path,
+        )
+        for entry in grid.data
+        for model in entry.models or grid.models
+        for seed in grid.seeds
+        for loss in grid.losses
+    ]
+
+
+def fingerprint(path: str) -> str:
+    """Hash of a file's content, or of all files of a folder with their names."""
+    if path == "demo":
+        return "demo"
+    root = Path(path)
+    files = sorted(p for p in root.rglob("*") if p.is_file()) if root.is_dir() else [root]
+    whole = hashlib.sha256()
+    for file in files:
+        whole.update(os.fsencode(file.relative_to(root)) + b"\0")
+        with file.open("rb") as stream:
+            whole.update(hashlib.file_digest(stream, "sha256").digest())
+    return whole.hexdigest()[:16]
+
+
+def _data_spec(entry: Any) -> DataSpec:
+    return DataSpec(entry) if isinstance(entry, str) else from_plain(DataSpec, entry, "data")
+
+
+def _loss_spec(entry: Any) -> LossSpec:
+    if isinstance(entry, str):
+        return parse_loss(entry)
+    if isinstance(entry, Mapping) and "label" not in entry:
+        entry = {**entry, "label": entry.get("name", "")}
+    return from_plain(LossSpec, entry, "losses")
+
+
+def _split_method(value: Any) -> SplitMethod:
+    for method in SPLITS:
+        if value == method:
+            return method
+    raise ValueError(f"split: {value!r} where {', '.join(SPLITS)} was expected")
+
+
+def _seeds(value: Any) -> tuple[int, ...]:
+    if type(value) is int and value > 0:
+        return tuple(range(value))
+    if isinstance(value, list | tuple) and value:
+        seeds = from_plain(tuple[int, ...], value, "seeds")
+        if min(seeds) >= 0:
+            return seeds
+    raise ValueError(f"seeds: {value!r} where a count above 0 or a list of seeds was expected")
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def parse_value(text: str) -> Any:
+    """A number, true or false where the text is one, and the text itself otherwise."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return {"true": True, "false": False}.get(text.lower(), text)
+
+
+def _models(grid: Grid) -> tuple[str, ...]:
+    own = (entry.models or grid.models for entry in grid.data)
+    return tuple(dict.fromkeys(itertools.chain.from_iterable(own)))
+
+
+def _twice(what: str, names: Sequence[str]) -> list[str]:
+    doubled = sorted({name for name in names if names.count(name) > 1})
+    return [f"two {what} are called '{name}'; give each a name of its own" for name in doubled]
+
+
+def _data_faults(entry: DataSpec) -> Iterable[str]:
+    from zlpr import data
+
+    if entry.path != "demo" and not Path(entry.path).exists():
+        yield f"data {entry.title}: {entry.path}: no such file or folder"
+    options = inspect.signature(data.read).parameters
+    for name in entry.read:
+        if name not in options:
+            yield f"data {entry.title}: no reading option '{name}'"
+
+
+def _loss_faults(loss: LossSpec) -> Iterable[str]:
+    from zlpr import metrics
+    from zlpr.losses import registry
+
+    if loss.name not in registry.available():
+        known = ", ".join(registry.available())
+        yield f"loss {loss.label}: no loss '{loss.name}'; there are {known}"
+        return
+    allowed = inspect.signature(registry.info(loss.name).module).parameters
+    for name in (*loss.params, *loss.choose):
+        if name not in allowed:
+            yield f"loss {loss.label}: {loss.name} has no parameter '{name}'"
+    for name, values in loss.choose.items():
+        if len(values) < 2:
+            yield f"loss {loss.label}: choose.{name} needs at least two candidates"
+    if loss.choose and not registry.info(loss.name).decides:
+        yield f"loss {loss.label}: only ranks, so there is no own bound to choose by"
+    if loss.choose_by not in metrics.METRICS:
+        yield f"loss {loss.label}: choose_by names no metric: '{loss.choose_by}'"
+
+
+def _model_faults(model: str) -> Iterable[str]:
+    if model == "linear":
+        return
+    if not model.startswith("hf:"):
+        yield f"model '{model}': expected 'linear' or 'hf:NAME_OR_PATH'"
+        return
+    from transformers import AutoConfig, AutoTokenizer
+
+    name = model.removeprefix("hf:")
+    try:
+        AutoConfig.from_pretrained(name)
+        AutoTokenizer.from_pretrained(name)
+    except Exception as fault:  # whatever a hub, a folder or a broken file can raise
+        reason = (str(fault).strip() or type(fault).__name__).splitlines()[0]
+        yield f"model '{model}' cannot load: {reason}"
+
+
+def _training_faults(grid: Grid) -> Iterable[str]:
+    from zlpr import metrics
+    from zlpr.training import TrainingConfig
+
+    known = {entry.name for entry in dataclasses.fields(TrainingConfig)}
+    for name in grid.training:
+        if name not in known:
+            yield f"training: no setting '{name}'"
+        elif name in OWN_FIELDS:
+            yield f"training: '{name}' belongs to the grid itself"
+    for name in ("metric", "decode_metric"):
+        if grid.training.get(name, "micro_f1") not in metrics.METRICS:
+            yield f"training: {name} names no metric: '{grid.training[name]}'"
+    try:
+        usable = {name: grid.training[name] for name in grid.training if name in known}
+        TrainingConfig(**usable)
+    except (ValueError, TypeError) as fault:
+        yield f"training: {fault}"

@@ -1,0 +1,164 @@
+"""Workers that are processes of this machine, with its threads divided among them."""
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+from zlpr.compare.cell import Place, run_cell
+from zlpr.compare.grid import Cell
+from zlpr.compare.records import RunRecord
+
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+def available_cores() -> int:
+    """Cores that this process may use, which on a shared machine are not all there are."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@dataclass
+class _Worker:
+    process: Any
+    connection: Connection
+
+
+class ProcessWorkers:
+    """Processes that are started when first needed and replaced when they die.
+
+    Args:
+        count: how many.
+        place: handed to every cell.
+        logs: folder for what libraries print in the workers, which would tear the live table.
+    """
+
+    def __init__(self, count: int, place: Place, logs: Path) -> None:
+        self._count = count
+        self._place = place
+        self._logs = logs
+        self._workers: dict[int, _Worker] = {}
+
+    @property
+    def count(self) -> int:
+        """How many cells run at a time."""
+        return self._count
+
+    def start(self, slot: int, cell: Cell) -> None:
+        """Send a cell to the slot's process."""
+        if slot not in self._workers:
+            self._workers[slot] = self._launch(slot)
+        self._workers[slot].connection.send(cell)
+
+    def wait(self, seconds: float) -> list[tuple[int, RunRecord | str]]:
+        """Collect what came in; a process that died gives the reason instead of a record."""
+        slots = {worker.connection: slot for slot, worker in self._workers.items()}
+        ended: list[tuple[int, RunRecord | str]] = []
+        for connection in wait(list(slots), timeout=seconds):
+            slot = slots[connection]  # type: ignore[index]
+            worker = self._workers[slot]
+            try:
+                ended.append((slot, worker.connection.recv()))
+            except (EOFError, ConnectionResetError):
+                worker.process.join(timeout=5)
+                del self._workers[slot]
+                ended.append((slot, f"its process died ({_reason(worker.process.exitcode)})"))
+        return ended
+
+    def close(self) -> None:
+        """Kill the processes; they write nothing themselves, so nothing is left half-done."""
+        for worker in self._workers.values():
+            worker.process.kill()
+        for worker in self._workers.values():
+            worker.process.join()
+            worker.connection.close()
+        self._workers.clear()
+
+    def _launch(self, slot: int) -> _Worker:
+        context = multiprocessing.get_context("spawn")
+        here, there = context.Pipe()
+        self._logs.mkdir(parents=True, exist_ok=True)
+        log = self._logs / f"worker-{slot}.log"
+        process = context.Process(
+            target=_work, args=(there, self._place, log), name=f"zlpr-{slot}", daemon=True
+        )
+        with _environment(slot, self._place.threads):
+            process.start()
+        there.close()
+        return _Worker(process, here)
+
+
+def _work(connection: Connection, place: Place, log: Path) -> None:
+    """The life of a worker: run the cells that come in, until the parent is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
+    _die_with_parent()
+    _write_output_to(log)
+    import torch
+
+    torch.set_num_threads(place.threads)
+    while True:
+        try:
+            cell = connection.recv()
+        except EOFError:
+            return
+        connection.send(run_cell(cell, place))
+
+
+def _die_with_parent() -> None:
+    """A parent that was killed outright cannot stop its workers; they notice by themselves."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def watch() -> None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _write_output_to(log: Path) -> None:
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _environment(slot: int, threads: int) -> Iterator[None]:
+    """Thread counts must stand in the environment before a process loads its libraries."""
+    changes = dict.fromkeys(_THREAD_VARIABLES, str(threads))
+    devices = _graphics_devices()
+    if devices > 1:
+        changes["CUDA_VISIBLE_DEVICES"] = str(slot % devices)
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _graphics_devices() -> int:
+    import torch
+
+    return torch.cuda.device_count()
+
+
+def _reason(exit_code: int | None) -> str:
+    if exit_code is not None and exit_code < 0:
+        name = signal.Signals(-exit_code).name
+        hint = ", perhaps out of memory" if name == "SIGKILL" else ""
+        return f"{name}{hint}"
+    return f"exit code {exit_code}"
