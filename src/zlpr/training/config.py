@@ -46,7 +46,8 @@ class TrainingConfig:
         learning_rate: of Adam.
         epochs: passes over the training data, for what trains in batches.
         batch_size: samples per optimiser step, over all processes and accumulation steps.
-        max_length: tokens that a transformer reads of a text.
+        max_length: tokens that a transformer reads of a text; None reads up to 512, or what the
+            model can. Batches are padded to their own longest text, so short texts cost no more.
         accumulation_steps: forward passes per optimiser step.
         mixed_precision: "no", "fp16", "bf16", or "auto" for bf16 where the hardware is fast at it.
         patience: evaluations without improvement before stopping early; None never stops early.
@@ -55,6 +56,8 @@ class TrainingConfig:
         vat: weight of the divergence under a virtual adversarial step on the embeddings.
         mixup: the Beta distribution's parameter; 0 is off.
         report_to: the Trainer's reporters, such as "tensorboard".
+        process_timeout: seconds that one of several processes waits for the others before it
+            gives up with an error.
 
     Example:
         >>> TrainingConfig(loss="bce", regularisation=1.0).model
@@ -74,7 +77,7 @@ class TrainingConfig:
     learning_rate: float | None = None
     epochs: int | None = None
     batch_size: int | None = None
-    max_length: int = 128
+    max_length: int | None = None
     accumulation_steps: int = 1
     mixed_precision: Literal["auto", "no", "fp16", "bf16"] = "auto"
     patience: int | None = None
@@ -83,13 +86,23 @@ class TrainingConfig:
     vat: float = 0.0
     mixup: float = 0.0
     report_to: tuple[str, ...] = ()
+    process_timeout: float = 600.0
 
     def __post_init__(self) -> None:
         if self.model != "linear" and not self.model.startswith("hf:"):
             raise UserError(f"model {self.model!r}: expected 'linear' or 'hf:NAME_OR_PATH'")
         if self.decode not in DECODE_NAMES:
             raise UserError(f"decode {self.decode!r}: expected one of {', '.join(DECODE_NAMES)}")
-        for name in ("regularisation", "learning_rate", "epochs", "batch_size", "patience"):
+        for name in (
+            "regularisation",
+            "learning_rate",
+            "epochs",
+            "batch_size",
+            "max_length",
+            "accumulation_steps",
+            "patience",
+            "process_timeout",
+        ):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise UserError(f"{name} {value!r}: expected a number above 0")

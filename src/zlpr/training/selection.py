@@ -21,7 +21,7 @@ def fit_calibrator(loss: str, y_true: Any, y_score: NDArray[np.float32]) -> Any:
     registry = importlib.import_module("zlpr.losses.registry")
     decoding = importlib.import_module("zlpr.decoding")
     scale = registry.info(loss).link_scale
-    return decoding.Calibrator(scale=1.0 if scale is None else scale).fit(y_true, y_score)
+    return decoding.Calibrator(link_scale=scale or 1.0).fit(y_true, y_score)
 
 
 def decode_name(config: TrainingConfig) -> str:

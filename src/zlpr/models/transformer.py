@@ -1,0 +1,163 @@
+"""A fine-tuned transformers encoder with a linear head."""
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from zlpr._errors import UserError
+from zlpr.models.base import FittedModel
+from zlpr.models.tokens import Padding, TokenizedTexts, tokenize
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+_ROWS_AT_ONCE = 64
+_TOKENS_AT_ONCE = 16_384
+
+
+class TransformerModel(FittedModel):
+    """Scores from `AutoModelForSequenceClassification`, cut at 0.
+
+    Attributes:
+        network: the encoder and its head.
+        tokenizer: what it was trained with.
+        max_length: tokens read of a text.
+
+    Example:
+        >>> model = zlpr.load("emotions")  # doctest: +SKIP
+        >>> model.predict(["what a day"])  # doctest: +SKIP
+        [('joy',)]
+    """
+
+    kind = "zlpr_transformer"
+
+    def __init__(
+        self,
+        label_names: Sequence[str],
+        network: "PreTrainedModel",
+        tokenizer: "PreTrainedTokenizerBase",
+        *,
+        max_length: int,
+        **shared: Any,
+    ) -> None:
+        super().__init__(label_names, **shared)
+        self.network = network
+        self.tokenizer = tokenizer
+        self.max_length = max_length
+
+    def predict_scores(self, inputs: Any) -> NDArray[np.float32]:
+        """Scores of shape (texts, labels), in the order of the texts."""
+        if isinstance(inputs, str) or not all(isinstance(text, str) for text in inputs):
+            raise UserError("a transformer reads texts: give a list of strings")
+        texts = tokenize(self.tokenizer, list(inputs), self.max_length)
+        return score(self.network, texts, Padding.of(self.tokenizer))
+
+    def save_parts(self, folder: Path) -> dict[str, Any]:
+        """Write what `AutoModelForSequenceClassification` and `AutoTokenizer` read."""
+        with quiet():
+            self.network.save_pretrained(folder)
+            self.tokenizer.save_pretrained(folder)
+        config: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        return {**config, "zlpr_max_length": self.max_length}
+
+    @classmethod
+    def load_parts(
+        cls, folder: Path, config: Mapping[str, Any], shared: Mapping[str, Any]
+    ) -> "TransformerModel":
+        """Read a folder that `save_parts` wrote, from this folder alone and without pickle."""
+        network = load_network(str(folder), use_safetensors=True, local_files_only=True)
+        tokenizer = load_tokenizer(str(folder), local_files_only=True)
+        length = int(config["zlpr_max_length"])
+        return cls(network=network, tokenizer=tokenizer, max_length=length, **shared)
+
+
+def score(
+    network: "PreTrainedModel", texts: TokenizedTexts, padding: Padding
+) -> NDArray[np.float32]:
+    """Scores of tokenized texts, longest first so that a batch holds texts of like length."""
+    device = torch.device("cuda") if torch.cuda.is_available() else network.device
+    network = network.to(device).eval()  # type: ignore[arg-type]
+    scores = np.empty((len(texts), int(network.config.num_labels or 0)), dtype=np.float32)
+    order = np.argsort(-texts.lengths, kind="stable")
+    start = 0
+    with torch.inference_mode():
+        while start < len(order):
+            longest = int(texts.lengths[order[start]])
+            size = max(1, min(_ROWS_AT_ONCE, _TOKENS_AT_ONCE // longest))
+            rows = order[start : start + size]
+            batch = {key: value.to(device) for key, value in padding.batch(texts, rows).items()}
+            scores[rows] = network(**batch).logits.float().cpu().numpy()
+            start += size
+    return scores
+
+
+def load_network(name_or_path: str, **options: Any) -> "PreTrainedModel":
+    """A sequence classifier in float32, from the hub or a folder, without code of its own.
+
+    Raises:
+        UserError: there is no such model, or its files cannot be read.
+    """
+    from transformers import AutoModelForSequenceClassification
+
+    with quiet():
+        try:
+            network: PreTrainedModel = AutoModelForSequenceClassification.from_pretrained(
+                name_or_path, dtype=torch.float32, trust_remote_code=False, **options
+            )
+        except Exception as error:
+            raise UserError(_cannot_load("model", name_or_path, error)) from error
+    return network
+
+
+def load_tokenizer(name_or_path: str, **options: Any) -> "PreTrainedTokenizerBase":
+    """The tokenizer of a model; one without a padding token pads with its end-of-text token.
+
+    Raises:
+        UserError: there is no such tokenizer, or it has nothing to pad with.
+    """
+    from transformers import AutoTokenizer
+
+    with quiet():
+        try:
+            tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+                name_or_path, trust_remote_code=False, **options
+            )
+        except Exception as error:
+            raise UserError(_cannot_load("tokenizer", name_or_path, error)) from error
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    if tokenizer.pad_token is None:
+        raise UserError(f"{name_or_path}: its tokenizer has no padding token")
+    return tokenizer
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Without transformers' progress bars and its report on the weights of a new head."""
+    from transformers.utils import logging
+
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+def _cannot_load(what: str, name_or_path: str, error: Exception) -> str:
+    """One line: transformers explains at length, and its first line says what is wrong."""
+    if Path(name_or_path).is_dir():
+        where = "the folder"
+    else:
+        where = "neither a folder here nor a model that can be fetched"
+    reason = str(error).strip().splitlines() or [type(error).__name__]
+    return f"cannot load the {what} {name_or_path!r} ({where}): {reason[0]}"

@@ -1,0 +1,113 @@
+"""Checkpoints of a fine-tuning run: sealed when whole, checked before a run resumes from them.
+
+A run's folder holds `run.json`, which says what the run is, and transformers' `checkpoint-N`
+folders. Each of those is sealed last, with the SHA-256 of its files: one that a kill, a full disk
+or a fault of the disk left incomplete or altered is never resumed from, and the one before is.
+"""
+
+import hashlib
+import json
+import logging
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from zlpr._atomic import write_text
+from zlpr._errors import UserError
+
+RUN, SEAL, STATE = "run.json", "seal.json", "trainer_state.json"
+logger = logging.getLogger(__name__)
+
+
+def claim(folder: Path, run: Mapping[str, Any]) -> None:
+    """Make `folder` this run's own, or check that it already is.
+
+    Args:
+        folder: where the run's checkpoints go.
+        run: what decides the run's result, as plain JSON.
+
+    Raises:
+        UserError: the folder holds something else, or the checkpoints of another run.
+    """
+    description = json.loads(json.dumps(run))
+    if folder.is_dir() and any(folder.iterdir()):
+        try:
+            there = json.loads((folder / RUN).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            raise UserError(f"{folder}: not empty, and no checkpoints of a run are in it") from None
+        keys = sorted({*there, *description})
+        other = [key for key in keys if there.get(key) != description.get(key)]
+        if other:
+            raise UserError(
+                f"{folder}: holds checkpoints of another run (different: {', '.join(other)}); "
+                "choose another folder or remove it"
+            )
+    write_text(folder / RUN, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
+
+
+def seal(checkpoint: Path) -> None:
+    """Say that a checkpoint is whole."""
+    files = {path.name: _digest(path) for path in sorted(checkpoint.iterdir()) if path.name != SEAL}
+    write_text(checkpoint / SEAL, json.dumps(files, indent=2) + "\n")
+
+
+def latest(folder: Path) -> Path | None:
+    """The newest checkpoint that is whole, as is the best one it refers to; None without one."""
+    for checkpoint in sorted(folder.glob("checkpoint-*"), key=_step, reverse=True):
+        fault = fault_of(checkpoint) or fault_of(best(checkpoint))
+        if fault is None:
+            return checkpoint
+        logger.warning("%s; going back to an earlier checkpoint", fault)
+    return None
+
+
+def remove_newer(folder: Path, checkpoint: Path | None) -> None:
+    """Delete a run's checkpoints after the one it resumes from: they cannot be used."""
+    for other in folder.glob("checkpoint-*"):
+        if checkpoint is None or _step(other) > _step(checkpoint):
+            shutil.rmtree(other)
+
+
+def best(checkpoint: Path) -> Path:
+    """The best checkpoint of a run by the time `checkpoint` was written."""
+    try:
+        step = json.loads((checkpoint / STATE).read_text(encoding="utf-8"))["best_global_step"]
+    except (OSError, ValueError, KeyError):
+        step = None
+    return checkpoint if step is None else checkpoint.with_name(f"checkpoint-{step}")
+
+
+def is_final(checkpoint: Path) -> bool:
+    """Whether the run had stopped early when it wrote this checkpoint."""
+    state = json.loads((checkpoint / STATE).read_text(encoding="utf-8"))
+    control = state["stateful_callbacks"].get("TrainerControl", {}).get("args", {})
+    return bool(control.get("should_training_stop"))
+
+
+def fault_of(checkpoint: Path) -> str | None:
+    """What is wrong with a checkpoint, or None."""
+    try:
+        files = json.loads((checkpoint / SEAL).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return f"{checkpoint}: not completely written"
+    except (OSError, ValueError) as error:
+        return f"{checkpoint / SEAL}: unreadable ({error})"
+    for name, expected in files.items():
+        try:
+            if _digest(checkpoint / name) != expected:
+                return f"{checkpoint / name}: altered since it was written"
+        except OSError as error:
+            return f"{checkpoint / name}: unreadable ({error.strerror})"
+    return None
+
+
+def _step(checkpoint: Path) -> int:
+    number = re.search(r"-(\d+)$", checkpoint.name)
+    return int(number[1]) if number else -1
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,0 +1,221 @@
+r"""The paper's training extras: label smoothing, mixup, R-Drop, virtual adversarial training.
+
+Each is one number of `TrainingConfig`, off at 0, and each adds to the others. With targets `y`,
+scores `s` of a sample, `l` the loss and `D` the divergence between two score vectors:
+
+- label smoothing `e`: the targets become `(1 - e) y + e / 2`;
+- mixup `a`: `w ~ Beta(a, a)`, a random partner per sample, and both `s` and `y` become
+  `w (own) + (1 - w) (partner's)`. Mixing the features that enter the last linear layer is mixing
+  the scores that leave it; so do Sun et al. (2020), "Mixup-Transformer", mix texts;
+- R-Drop `a` (Liang et al., 2021): two passes under different dropout give `s'` and `s''`; the
+  objective is `(l(s') + l(s'')) / 2 + a / 4 [D(s', s'') + D(s'', s')]`, half of the authors' sum,
+  so that the loss keeps its scale;
+- virtual adversarial training `a` (Miyato et al., 2018): adds `a D(s(x), s(x + r))` with `r` the
+  step of length `RADIUS` on the token embeddings that changes the scores most, found by power
+  iteration. No gradient through `s(x)`; both passes without dropout, whose noise is R-Drop's.
+
+`D` is the Kullback-Leibler divergence between independent labels whose probabilities are the
+loss's own link of the scores, `sigma(2 s)` for ZLPR and `sigma(s)` for binary cross entropy.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from zlpr.losses import zlpr_divergence
+
+RADIUS = 1.0
+"""Length of the adversarial step over a text's token embeddings, each of which is about as long."""
+PROBE = 0.01  # length of the trial step whose gradient the power iteration follows
+
+
+@dataclass(frozen=True)
+class Extras:
+    """Which extras are on, and how strong; all off by default.
+
+    Attributes:
+        label_smoothing: mass moved from the hard targets, in [0, 1).
+        mixup: parameter of the Beta distribution of the mixing weight.
+        r_drop: weight of the divergence between two dropout passes.
+        vat: weight of the divergence under the adversarial step.
+        power_iterations: of the adversarial step's search.
+        link_scale: `k` in the probability `sigma(k s)` that the divergence compares.
+
+    Example:
+        >>> Extras(label_smoothing=0.1).smooth(torch.tensor([1.0, 0.0]))
+        tensor([0.9500, 0.0500])
+    """
+
+    label_smoothing: float = 0.0
+    mixup: float = 0.0
+    r_drop: float = 0.0
+    vat: float = 0.0
+    power_iterations: int = 1
+    link_scale: float = 2.0
+
+    def smooth(self, targets: Tensor) -> Tensor:
+        """Targets moved towards a half."""
+        if not self.label_smoothing:
+            return targets
+        return targets * (1 - self.label_smoothing) + self.label_smoothing / 2
+
+    def divergence(self, scores: Tensor, other: Tensor, *, symmetric: bool = False) -> Tensor:
+        """`D` per sample, shape (samples,), of scores of shape (samples, labels)."""
+        half = self.link_scale / 2  # zlpr_divergence compares sigma(2 s)
+        return zlpr_divergence(scores * half, other * half, symmetric=symmetric, reduction="none")
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What one pass over a batch gives: its loss is `mean of l(view, targets) + penalty`.
+
+    Attributes:
+        views: scores of shape (samples, labels); two of them under R-Drop.
+        targets: of the same shape, smoothed and mixed.
+        penalty: sum over the samples of the divergences, already weighted.
+    """
+
+    views: tuple[Tensor, ...]
+    targets: Tensor
+    penalty: Tensor
+
+
+def objective(
+    model: nn.Module,
+    network: Any,
+    inputs: dict[str, Tensor],
+    targets: Tensor,
+    real: Tensor | None,
+    extras: Extras,
+) -> Objective:
+    """Scores of a batch under the extras.
+
+    Args:
+        model: what to call, possibly wrapped for several processes.
+        network: the transformers model inside `model`.
+        inputs: model inputs without labels.
+        targets: of shape (samples, labels).
+        real: rows that count, or None for all.
+        extras: which extras are on.
+    """
+    rows = slice(None) if real is None else real
+    targets = extras.smooth(targets[rows])
+    if extras.r_drop:
+        twice = {name: torch.cat([value, value]) for name, value in inputs.items()}
+        views = tuple(scores[rows] for scores in _scores(model, twice).chunk(2))
+        symmetric = extras.divergence(*views, symmetric=True)
+        penalty = extras.r_drop / 4 * symmetric.sum()
+    else:
+        views = (_scores(model, inputs)[rows],)
+        penalty = views[0].new_zeros(())
+    if extras.vat:
+        change = adversarial_divergence(model, network, inputs, extras)
+        penalty = penalty + extras.vat * change[rows].sum()
+    if extras.mixup and len(targets):
+        mixture = Mixture.draw(len(targets), extras.mixup)
+        views, targets = tuple(map(mixture, views)), mixture(targets)
+    return Objective(views, targets, penalty)
+
+
+def _scores(model: nn.Module, inputs: dict[str, Tensor]) -> Tensor:
+    scores: Tensor = model(**inputs).logits
+    return scores.float()  # a loss in half precision would lose what the model had
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """One draw of mixup: a weight and a partner for every sample.
+
+    Attributes:
+        weight: of a sample's own values.
+        partner: row numbers, a permutation.
+    """
+
+    weight: float
+    partner: Tensor
+
+    @classmethod
+    def draw(cls, size: int, concentration: float) -> "Mixture":
+        """A weight from Beta(concentration, concentration), by torch's global generator."""
+        weight = torch.distributions.Beta(concentration, concentration).sample()
+        return cls(float(weight), torch.randperm(size))
+
+    def __call__(self, values: Tensor) -> Tensor:
+        """`weight * values + (1 - weight) * values of the partners`."""
+        partners = values[self.partner.to(values.device)]
+        return self.weight * values + (1 - self.weight) * partners
+
+
+def adversarial_divergence(
+    model: nn.Module, network: Any, inputs: dict[str, Tensor], extras: Extras
+) -> Tensor:
+    """`D(s(x), s(x + r))` per sample, shape (samples,), with a gradient for the model's weights."""
+    embedding: nn.Module = network.get_input_embeddings()
+    mask = inputs["attention_mask"].unsqueeze(-1)
+    with without_dropout(network):
+        with torch.no_grad():
+            clean = _scores(network, inputs)
+            shape = embedding(inputs["input_ids"]).shape
+
+        def moved(step: Tensor) -> Tensor:
+            with adding(embedding, step * mask):
+                return extras.divergence(clean, _scores(network, inputs))
+
+        start = torch.randn(shape).to(clean.device) * mask
+        step = adversarial_step(moved, start, extras.power_iterations)
+        with adding(embedding, step):
+            return extras.divergence(clean, _scores(model, inputs))
+
+
+def adversarial_step(
+    divergence: Callable[[Tensor], Tensor], start: Tensor, iterations: int
+) -> Tensor:
+    r"""The step of length `RADIUS` per sample that raises a divergence most, by power iteration.
+
+    A divergence has no gradient at 0, so its growth there is `r^T H r / 2`, largest along the
+    Hessian's first eigenvector; the gradient at a small step `d` is `H d`, one power iteration.
+
+    Args:
+        divergence: from steps (samples, tokens, width) to one number per sample.
+        start: where the iteration starts, not 0.
+        iterations: how many gradients to follow.
+    """
+    direction = unit(start)
+    for _ in range(iterations):
+        with torch.enable_grad():
+            probe = (PROBE * direction).requires_grad_()
+            (gradient,) = torch.autograd.grad(divergence(probe).sum(), probe)
+        direction = unit(gradient)
+    return RADIUS * direction
+
+
+def unit(steps: Tensor) -> Tensor:
+    """Each sample's step at length 1; a step of 0 stays 0."""
+    length: Tensor = torch.linalg.vector_norm(steps.flatten(1), dim=1)
+    length = length.clamp_min(torch.finfo(steps.dtype).tiny)
+    return steps / length.view(-1, *[1] * (steps.ndim - 1))
+
+
+@contextlib.contextmanager
+def adding(layer: nn.Module, step: Tensor) -> Iterator[None]:
+    """Add a step to what a layer gives, for as long as the block lasts."""
+    handle = layer.register_forward_hook(lambda _layer, _inputs, output: output + step)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+@contextlib.contextmanager
+def without_dropout(network: nn.Module) -> Iterator[None]:
+    """Evaluation mode for as long as the block lasts."""
+    training = network.training
+    network.eval()
+    try:
+        yield
+    finally:
+        network.train(training)

@@ -1,0 +1,35 @@
+"""The loss module that a training run's settings name."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from zlpr._errors import UserError
+from zlpr.losses import registry
+from zlpr.training.config import TrainingConfig
+
+
+def create_loss(config: TrainingConfig, labels: Any, reduction: str = "mean") -> nn.Module:
+    """Make the loss of the settings, with the label counts of the data where it needs them.
+
+    Args:
+        config: names the loss and its parameters; a list, as JSON has them, becomes a tensor.
+        labels: the training labels, CSR of shape (samples, labels).
+        reduction: of the module.
+
+    Raises:
+        UserError: there is no such loss, or it does not take these parameters.
+    """
+    params: dict[str, Any] = {
+        name: torch.tensor(value, dtype=torch.float32) if isinstance(value, list) else value
+        for name, value in config.loss_params.items()
+    }
+    try:
+        if registry.info(config.loss).needs_label_counts:
+            counts = torch.from_numpy(np.asarray(labels.sum(axis=0), dtype=np.float32))
+            params = {"label_counts": counts, "num_samples": labels.shape[0], **params}
+        return registry.create(config.loss, reduction=reduction, **params)
+    except (TypeError, ValueError) as fault:
+        raise UserError(str(fault)) from fault

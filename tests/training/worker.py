@@ -1,0 +1,59 @@
+"""A training run in a process of its own, for tests that spread it over processes or kill it.
+
+    python -m tests.training.worker SPEC.json
+
+SPEC.json: "runs", a list of `TrainingConfig` settings; "out", where to write what became of them;
+optionally "checkpoint", a folder, and "die", {"rank", "step"}: which process kills itself, when.
+"""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests import tiny
+from zlpr.training import TrainingConfig, fit
+
+TRAIN, VALIDATION = tiny.texts(61, seed=1), tiny.texts(23, seed=2)
+
+
+def run(settings: dict[str, Any], checkpoint: Path | None = None, **options: Any) -> dict[str, Any]:
+    """Fit to the tiny texts; what two equal runs have in common."""
+    result = fit(TRAIN, VALIDATION, TrainingConfig(**settings), checkpoint=checkpoint, **options)
+    return {
+        "losses": [line.loss for line in result.history],
+        "metrics": [line.metric for line in result.history],
+        "epoch": result.chosen["epoch"],
+        "scores": result.validation_scores.tolist(),
+    }
+
+
+def main() -> None:
+    spec = json.loads(Path(sys.argv[1]).read_text())
+    rank = int(os.environ.get("RANK", "0"))
+    checkpoint = Path(spec["checkpoint"]) if "checkpoint" in spec else None
+    die = spec.get("die", {"rank": -1, "step": -1})
+    if die["rank"] == rank:
+        _kill_at(die["step"])
+    results = [run(settings, checkpoint) for settings in spec["runs"]]
+    if rank == 0:
+        Path(spec["out"]).write_text(json.dumps(results))
+
+
+def _kill_at(step: int) -> None:
+    """Die at once, as under `kill -9`, when the Trainer begins this optimiser step."""
+    from transformers import TrainerCallback
+    from transformers.trainer import DEFAULT_CALLBACKS
+
+    class Killer(TrainerCallback):
+        def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            if state.global_step == step:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    DEFAULT_CALLBACKS.append(Killer)
+
+
+if __name__ == "__main__":
+    main()
