@@ -18,19 +18,23 @@ if TYPE_CHECKING:
     from zlpr import compare as compare
     from zlpr import data as data
     from zlpr import decoding as decoding
+    from zlpr import distributed as distributed
     from zlpr import losses as losses
     from zlpr import metrics as metrics
     from zlpr import models as models
     from zlpr import training as training
     from zlpr.models import load as load
 
-_ROOMS = frozenset({"compare", "data", "decoding", "losses", "metrics", "models", "training"})
+_ROOMS = frozenset(
+    {"compare", "data", "decoding", "distributed", "losses", "metrics", "models", "training"}
+)
 
 __all__ = [
     "__version__",
     "compare",
     "data",
     "decoding",
+    "distributed",
     "load",
     "losses",
     "metrics",

@@ -30,6 +30,12 @@ from zlpr.losses.bounded import (
     hbm_loss,
 )
 from zlpr.losses.divergence import ZLPRDivergence, zlpr_divergence
+from zlpr.losses.linear import (
+    LinearZLPRLoss,
+    linear_bce_loss,
+    linear_lsep_loss,
+    linear_zlpr_loss,
+)
 from zlpr.losses.overlap import (
     Dice1Loss,
     Dice2Loss,
@@ -57,6 +63,7 @@ from zlpr.losses.pairwise import (
     warp_loss,
 )
 from zlpr.losses.registry import LossInfo, available, create, info
+from zlpr.losses.weight_step import RowAdagradStep, SGDStep, WeightStep
 from zlpr.losses.zlpr import SparseZLPRLoss, ZLPRLoss, sparse_zlpr_loss, zlpr_loss
 
 __all__ = [
@@ -75,14 +82,18 @@ __all__ = [
     "HBMLoss",
     "HillLoss",
     "LSEPLoss",
+    "LinearZLPRLoss",
     "LogitAdjustedLoss",
     "LossInfo",
     "RankingLoss",
+    "RowAdagradStep",
+    "SGDStep",
     "SelfAdjustingDiceLoss",
     "SigmoidF1Loss",
     "SparseZLPRLoss",
     "TwoWayLoss",
     "WARPLoss",
+    "WeightStep",
     "ZLPRDivergence",
     "ZLPRLoss",
     "adaptive_threshold_loss",
@@ -101,6 +112,9 @@ __all__ = [
     "hbm_loss",
     "hill_loss",
     "info",
+    "linear_bce_loss",
+    "linear_lsep_loss",
+    "linear_zlpr_loss",
     "logit_adjustment",
     "lsep_loss",
     "ranking_loss",

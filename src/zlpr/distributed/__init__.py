@@ -1,0 +1,16 @@
+"""The same losses when labels are spread over processes.
+
+Each process holds a slice of the labels; the loss is the one of all labels, on every process.
+"""
+
+from zlpr.distributed._slices import ProcessLostError
+from zlpr.distributed.linear import ShardedLinearZLPRLoss, sharded_linear_zlpr_loss
+from zlpr.distributed.zlpr import ShardedZLPRLoss, sharded_zlpr_loss
+
+__all__ = [
+    "ProcessLostError",
+    "ShardedLinearZLPRLoss",
+    "ShardedZLPRLoss",
+    "sharded_linear_zlpr_loss",
+    "sharded_zlpr_loss",
+]
