@@ -38,6 +38,7 @@ class Command:
 COMMANDS = {
     "compare": Command("zlpr.cli.compare", "compare losses on data: train a grid, write a report"),
     "report": Command("zlpr.cli.report", "make the report of a comparison from its run records"),
+    "data": Command("zlpr.cli.data", "list, describe, prepare, download and split data sets"),
     "losses": Command("zlpr.cli.losses", "list the losses and what each can do"),
 }
 

@@ -1,0 +1,62 @@
+"""The arguments with which every command reads data, and the reading itself."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from zlpr.cli._progress import progress
+
+if TYPE_CHECKING:
+    from zlpr.data import Dataset
+
+
+def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments that say how a file is to be read; what is not given is found out from the file."""
+    group = parser.add_argument_group("how to read the data, where it cannot be guessed")
+    group.add_argument("--format", metavar="NAME", help="file format, as csv or jsonl")
+    group.add_argument("--text", metavar="COLUMN", action="append", help="text column; may repeat")
+    group.add_argument(
+        "--labels",
+        metavar="COLUMN",
+        action="append",
+        help="column of label sets, or, repeated, columns of 0 and 1",
+    )
+    group.add_argument("--label-delimiter", metavar="MARK", help="what separates labels in a cell")
+    group.add_argument("--label-names", metavar="FILE", help="the labels in order, one per line")
+    group.add_argument("--id", metavar="COLUMN", help="column of identifiers")
+    group.add_argument("--group", metavar="COLUMN", help="column of groups that stay together")
+    group.add_argument(
+        "--header", action=argparse.BooleanOptionalAction, help="whether the first row has names"
+    )
+    group.add_argument("--encoding", default="utf-8", metavar="NAME", help="default: utf-8")
+    group.add_argument("--skip-bad-rows", action="store_true", help="drop them and say how many")
+
+
+def load_data(spec: str, args: argparse.Namespace) -> "Dataset":
+    """Load a file, a folder or "demo" as the arguments say."""
+    from zlpr.data import load
+
+    how = {
+        "format": args.format,
+        "text": _columns(args.text),
+        "labels": _columns(args.labels),
+        "label_delimiter": args.label_delimiter,
+        "label_names": args.label_names,
+        "id": None if args.id is None else _column(args.id),
+        "group": None if args.group is None else _column(args.group),
+        "header": args.header,
+        "encoding": args.encoding,
+        "skip_bad_rows": args.skip_bad_rows,
+    }
+    with progress(f"reading {spec}"):
+        return load(spec, **how)
+
+
+def _column(name: str) -> str | int:
+    """A column by name, or by position from 0 where a number is given."""
+    return int(name) if name.isdecimal() else name
+
+
+def _columns(names: list[str] | None) -> str | int | list[str | int] | None:
+    if names is None:
+        return None
+    return _column(names[0]) if len(names) == 1 else [_column(name) for name in names]

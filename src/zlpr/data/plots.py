@@ -1,0 +1,122 @@
+"""Three pictures of a data set: how often labels come, how many come together, and which."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zlpr.data.dataset import Dataset
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NAMED = 20
+"""Up to so many labels are shown by name; beyond, only the most frequent ones."""
+
+_COLOUR = "#2f5d8a"
+_CHINESE_FONTS = ("Noto Sans CJK SC", "Source Han Sans SC", "WenQuanYi Zen Hei", "SimHei")
+
+
+def plot(dataset: Dataset) -> "Figure":
+    """Draw label frequency, sizes of label sets, and label co-occurrence side by side.
+
+    The matrix on the right shows, for the most frequent labels, the share of the samples with the
+    row's label that also have the column's.
+
+    Example:
+        >>> from zlpr.data import demo, plots
+        >>> plots.plot(demo.make(500)).savefig("tickets.png")  # doctest: +SKIP
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context({"font.sans-serif": _fonts(), "font.size": 9}):
+        figure = Figure(figsize=(16, 5), layout="constrained")
+        frequency, sizes, together = figure.subplots(1, 3, width_ratios=(1, 0.8, 1.1))
+        draw_frequency(frequency, dataset)
+        draw_set_sizes(sizes, dataset)
+        draw_co_occurrence(together, figure, dataset)
+        if dataset.name:
+            figure.suptitle(
+                f"{dataset.name}: {len(dataset):,} samples, {dataset.num_labels:,} labels"
+            )
+        figure.canvas.draw()  # while the fonts are set
+    return figure
+
+
+def draw_frequency(axes: Any, dataset: Dataset) -> None:
+    """Samples per label, the most frequent first; by rank where there are too many to name."""
+    counts = label_counts(dataset)
+    order = np.argsort(-counts, kind="stable")
+    axes.set_title("label frequency")
+    if len(order) <= NAMED:
+        axes.barh([short(dataset.label_names[i]) for i in order], counts[order], color=_COLOUR)
+        axes.invert_yaxis()
+        axes.set_xlabel("samples")
+    else:
+        occurring = counts[order][counts[order] > 0]
+        axes.loglog(np.arange(1, len(occurring) + 1), occurring, color=_COLOUR, linewidth=2)
+        axes.set_xlabel("rank of the label")
+        axes.set_ylabel("samples")
+    _clean(axes)
+
+
+def draw_set_sizes(axes: Any, dataset: Dataset) -> None:
+    """Share of the samples by how many labels they have."""
+    sizes = np.diff(dataset.labels.indptr)
+    shares = np.bincount(sizes) / max(len(sizes), 1)
+    axes.set_title("labels per sample")
+    axes.bar(np.arange(len(shares)), 100 * shares, color=_COLOUR)
+    axes.set_xlabel("labels")
+    axes.set_ylabel("samples, %")
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    _clean(axes)
+
+
+def draw_co_occurrence(axes: Any, figure: Any, dataset: Dataset) -> None:
+    """For the most frequent labels, how likely the column's label is where the row's is."""
+    shown, shares = co_occurrence(dataset)
+    names = [short(dataset.label_names[i]) for i in shown]
+    image = axes.imshow(100 * shares, cmap="Blues", vmin=0, vmax=100)
+    figure.colorbar(image, ax=axes, label="%", shrink=0.8)
+    which = "" if dataset.num_labels <= NAMED else f" ({len(names)} most frequent labels)"
+    axes.set_title(f"co-occurrence: row's samples with column's label{which}")
+    axes.set_xticks(range(len(names)), names, rotation=90)
+    axes.set_yticks(range(len(names)), names)
+
+
+def label_counts(dataset: Dataset) -> NDArray[np.int64]:
+    """Samples per label, shape (labels,)."""
+    return np.asarray(dataset.labels.sum(axis=0)).ravel().astype(np.int64)
+
+
+def co_occurrence(dataset: Dataset, most: int = NAMED) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """The most frequent labels, and P(column's label | row's label) among them.
+
+    Returns:
+        Label columns of shape (n,), the most frequent first, and shares of shape (n, n); the
+        diagonal is 1 for every label that occurs.
+    """
+    counts = label_counts(dataset)
+    shown = np.argsort(-counts, kind="stable")[:most]
+    chosen = dataset.labels[:, shown].astype(np.int64)
+    together = (chosen.T @ chosen).toarray()
+    return shown, together / np.maximum(counts[shown], 1)[:, None]
+
+
+def short(name: str, most: int = 24) -> str:
+    """A label's name, cut where it is too long for an axis."""
+    return name if len(name) <= most else f"{name[: most - 1]}…"
+
+
+def _clean(axes: Any) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _fonts() -> Sequence[str]:
+    """The usual font, then the Chinese ones that are installed, for labels in Chinese."""
+    from matplotlib import font_manager
+
+    installed = set(font_manager.get_font_names())
+    return ["DejaVu Sans", *(font for font in _CHINESE_FONTS if font in installed)]
