@@ -61,6 +61,20 @@ def test_adjacent_float32_scores_are_told_apart():
     assert rule(torch.tensor([[float(high), float(low)]])).tolist() == [[True, False]]
 
 
+@pytest.mark.parametrize("metric", DECISION_METRICS)
+@pytest.mark.parametrize("rule", [Threshold(), PerLabelThreshold(min_positives=1)])
+def test_impossible_labels_are_never_predicted_nor_counted_on(rule, metric):
+    case = random_case(samples=40, labels=4, density=0.6, seed=44)
+    case.scores[::2, 0] = -np.inf
+    case.scores[:, 3] = -np.inf
+    fitted = rule.fit(case.true, case.scores, metric)
+    assert not fitted(case.scores)[np.isneginf(case.scores)].any()
+    cuts = [np.finfo(float).min, *every_cut(case.scores[np.isfinite(case.scores)])]
+    best = max(goodness(metric, case.true, case.scores > c) for c in cuts)
+    assert goodness(metric, case.true, fitted(case.scores)) >= best - 1e-9
+    rule.fit(case.true, np.full_like(case.scores, -np.inf), metric)
+
+
 def test_infinite_scores_leave_a_finite_threshold():
     scores = np.array([[1.0, -np.inf], [np.inf, -np.inf]])
     assert np.isfinite(Threshold().fit([[1, 0], [1, 0]], scores).threshold)

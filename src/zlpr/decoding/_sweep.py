@@ -1,8 +1,14 @@
 r"""The best cut of scores for a metric, exactly.
 
-Lower a cut through the sorted scores and one cell after another joins the predictions. Each
-metric changes by a known amount as a cell joins, so a running sum gives its value at every cut
-that can be made, and the best is looked up. Cells with equal scores join together.
+Every metric of label sets is a weighted sum over groups of cells (samples, labels, or all cells at
+once) of a function of three counts: predicted, true, and both. Lower a cut through the sorted
+scores and one cell after another joins the predictions; its group's function changes by a known
+amount, so a running sum gives the metric at every cut there is, and the best is looked up. Cells
+with equal scores join together.
+
+Most cells never need sorting: with k cells of a group predicted, its function is at most what it
+would be if all its true cells were among them. Where the sum of these bounds falls below a value
+already reached, no lower cut can be the best.
 """
 
 from dataclasses import dataclass
@@ -16,6 +22,8 @@ from zlpr.decoding._rule import BoolArray, FloatArray, Validation
 Values = NDArray[np.float64]
 Counts = NDArray[np.integer[Any]]
 
+_AXIS = {"micro_f1": None, "hamming_loss": None, "macro_f1": 0, "weighted_f1": 0}
+
 
 @dataclass(frozen=True)
 class Cut:
@@ -28,14 +36,115 @@ class Cut:
     value: float
 
 
+class Objective:
+    """A metric as a weighted sum over groups of cells.
+
+    Attributes:
+        axis: cells of a group lie along it; None for one group of all cells.
+        sizes: true cells of each group, shape (groups,).
+        weights: of the groups, shape (groups,) or (1,).
+    """
+
+    def __init__(self, data: Validation) -> None:
+        self.data, self.axis = data, _AXIS.get(data.metric, 1)
+        self.sizes = self.count(data.true)
+        if data.metric == "weighted_f1":
+            self.weights = self.sizes / max(1, int(self.sizes.sum()))
+        else:
+            self.weights = np.array([1 / len(self.sizes)])
+
+    def count(self, cells: BoolArray) -> Counts:
+        """Cells of each group that are set."""
+        return np.atleast_1d(np.add.reduce(cells, axis=self.axis, dtype=np.int64))
+
+    def group_of(self, rows: Counts, columns: Counts) -> Counts:
+        """Group of each cell."""
+        return {None: np.zeros_like(rows), 0: columns, 1: rows}[self.axis]
+
+    def total(self, hits: Counts, predicted: Counts) -> float:
+        """The metric, from counts per group."""
+        return float((self.weights * set_values(self.data, hits, predicted, self.sizes)).sum())
+
+    def nothing(self) -> float:
+        """The metric of predicting nothing."""
+        none = np.zeros_like(self.sizes)
+        return self.total(none, none)
+
+    def bound(self, predicted: Counts) -> float:
+        """What the metric cannot exceed once at least so many cells of each group are predicted."""
+        return self.total(self.sizes, np.maximum(predicted, self.sizes))
+
+
 def best_cut(data: Validation) -> Cut:
     """The cut that makes the metric best, of all cuts there are."""
-    if data.metric == "micro_f1":
-        return _best_micro_f1(data)
-    scores, gains, nothing = _gains(data)
+    objective = Objective(data)
+    # A score of -inf (an impossible label) exceeds no cut.
+    useful = (data.scores >= _lowest_useful_score(objective)) & (data.scores > -np.inf)
+    rows, columns = np.nonzero(useful)
+    if len(rows) == 0:
+        return Cut(0.0, objective.nothing())
+    scores = data.scores[rows, columns]
     order = np.argsort(-scores)
-    values = nothing + np.cumsum(gains[order])
-    return choose(scores[order], values, nothing)
+    rows, columns, scores = rows[order], columns[order], scores[order]
+    gains = _gains(objective, objective.group_of(rows, columns), data.true[rows, columns])
+    nothing = objective.nothing()
+    return choose(scores, nothing + np.cumsum(gains), nothing)
+
+
+def _lowest_useful_score(objective: Objective) -> Any:
+    """A score below which no cut can be the best."""
+    data = objective.data
+    cells, true = data.scores.size, max(1, int(data.true.sum()))
+    kept = np.unique(np.minimum(true * 2 ** np.arange(63 - true.bit_length()), cells))
+    levels = np.partition(data.scores, cells - kept, axis=None)[cells - kept]
+    best = objective.nothing()
+    for level in levels:
+        above = data.scores >= level
+        predicted = objective.count(above)
+        if level == -np.inf or objective.bound(predicted) < best - 1e-9:
+            return level
+        best = max(best, objective.total(objective.count(above & data.true), predicted))
+    return levels[-1]
+
+
+def _gains(objective: Objective, group: Counts, true: BoolArray) -> Values:
+    """What each cell, in the order of joining, adds to the metric."""
+    by_group = np.argsort(group, kind="stable")
+    group, true = group[by_group], true[by_group]
+    starts = np.flatnonzero(np.diff(group, prepend=-1))
+    members = np.diff(starts, append=len(group))
+    found = np.cumsum(true, dtype=np.int64)
+    found_before = np.repeat(found[starts] - true[starts], members)
+    predicted = np.arange(1, len(group) + 1) - np.repeat(starts, members)
+    hits, sizes = found - found_before, objective.sizes[group]
+    after = set_values(objective.data, hits, predicted, sizes)
+    before = set_values(objective.data, hits - true, predicted - 1, sizes)
+    weights = objective.weights[group] if len(objective.weights) > 1 else objective.weights
+    gains = np.empty(len(group))
+    gains[by_group] = weights * (after - before)
+    return gains
+
+
+def set_values(data: Validation, hits: Counts, predicted: Counts, sizes: Counts) -> Values:
+    """The metric of single groups of cells.
+
+    Args:
+        data: names the metric and the convention for empty sets.
+        hits: true among the predicted cells.
+        predicted: predicted cells.
+        sizes: true cells.
+    """
+    if data.metric == "subset_accuracy":
+        exact: Values = ((hits == sizes) & (predicted == sizes)).astype(np.float64)
+        return exact
+    if data.metric == "hamming_loss":
+        return (2 * hits - predicted - sizes) / data.true.size
+    union = predicted + sizes - hits
+    numerator, denominator = (
+        (hits, union) if data.metric == "jaccard" else (2 * hits, predicted + sizes)
+    )
+    values: Values = numerator / np.maximum(denominator, 1)
+    return values + (union == 0) if data.empty == "paper" else values
 
 
 def choose(descending: FloatArray, values: Values, nothing: float) -> Cut:
@@ -46,78 +155,29 @@ def choose(descending: FloatArray, values: Values, nothing: float) -> Cut:
         values: the metric once each cell and those before it are predicted, shape (cells,).
         nothing: the metric with nothing predicted.
     """
-    last_of_tie = np.append(descending[:-1] != descending[1:], True)
-    ends = np.flatnonzero(last_of_tie)
+    ends = np.flatnonzero(np.append(descending[:-1] != descending[1:], True))
     best = int(ends[np.argmax(values[ends])])
     if nothing >= values[best]:
-        return Cut(finite(descending[0]), nothing)
+        return Cut(float(finite(descending[0])), nothing)
     below = descending[best + 1] if best + 1 < len(descending) else -np.inf
-    return Cut(between(below, descending[best]), float(values[best]))
+    return Cut(float(between(below, descending[best])), float(values[best]))
 
 
-def between(below: Any, above: Any) -> float:
-    """A finite number c with below <= c < above, halfway where that exists in their own type."""
+def between(below: Any, above: Any) -> Any:
+    """Finite numbers c with below <= c < above, halfway where that exists in their own type."""
+    above = np.asarray(above)
+    below = np.asarray(below, dtype=above.dtype)
     middle = below / 2 + above / 2
-    if np.isfinite(middle) and below <= middle < above:
-        return float(middle)
-    if np.isfinite(below):
-        return float(below)
-    return finite(np.nextafter(above, np.asarray(-np.inf, dtype=above.dtype)))
+    inside = np.isfinite(middle) & (below <= middle) & (middle < above)
+    lowest = np.asarray(-np.inf, dtype=above.dtype)
+    edge = np.where(np.isfinite(below), below, finite(np.nextafter(above, lowest)))
+    return np.where(inside, middle, edge)
 
 
-def finite(number: Any) -> float:
-    """The number, or the nearest finite one of its type: configurations are JSON."""
-    limits = np.finfo(number.dtype)
-    return float(np.clip(number, limits.min, limits.max))
-
-
-def _best_micro_f1(data: Validation) -> Cut:
-    scores, total = data.scores.ravel(), data.true.sum()
-    order = np.argsort(-scores)
-    hits = np.cumsum(data.true.ravel()[order])
-    values = 2 * hits / (np.arange(1, len(order) + 1) + total)
-    return choose(scores[order], values, float(total == 0 and data.empty == "paper"))
-
-
-def _gains(data: Validation) -> tuple[FloatArray, Values, float]:
-    """Scores of all cells, what each adds to the metric, and the metric of predicting nothing."""
-    if data.metric == "hamming_loss":
-        gains = np.where(data.true, 1.0, -1.0) / data.true.size
-        return data.scores.ravel(), gains.ravel(), -float(data.true.mean())
-    if data.metric in ("macro_f1", "weighted_f1"):
-        scores, true = data.scores.T, data.true.T
-    else:
-        scores, true = data.scores, data.true
-    order = np.argsort(-scores, axis=1)
-    hits = np.cumsum(np.take_along_axis(true, order, axis=1), axis=1, dtype=np.int64)
-    sizes: Counts = true.sum(axis=1)
-    weights = sizes / max(1, sizes.sum()) if data.metric == "weighted_f1" else 1 / len(true)
-    none = np.zeros_like(sizes)
-    start = set_values(data, none, none, sizes) * weights
-    predicted = np.arange(1, true.shape[1] + 1)
-    values = set_values(data, hits, predicted, sizes[:, None]) * np.reshape(weights, (-1, 1))
-    gains = np.diff(values, axis=1, prepend=start[:, None])
-    return np.take_along_axis(scores, order, axis=1).ravel(), gains.ravel(), float(start.sum())
-
-
-def set_values(data: Validation, hits: Counts, predicted: Counts, sizes: Counts) -> Values:
-    """The metric of single sets (of a sample's labels, or of a label's samples).
-
-    Args:
-        data: names the metric and the convention for empty sets.
-        hits: true among the predicted.
-        predicted: size of the predicted set.
-        sizes: size of the true set.
-    """
-    if data.metric == "subset_accuracy":
-        exact: Values = ((hits == sizes) & (predicted == sizes)).astype(np.float64)
-        return exact
-    union = predicted + sizes - hits
-    numerator, denominator = (
-        (hits, union) if data.metric == "jaccard" else (2 * hits, predicted + sizes)
-    )
-    values: Values = numerator / np.maximum(denominator, 1)
-    return values + (union == 0) if data.empty == "paper" else values
+def finite(numbers: Any) -> Any:
+    """The numbers, or the nearest finite ones of their type: configurations are JSON."""
+    limits = np.finfo(np.asarray(numbers).dtype)
+    return np.clip(numbers, limits.min, limits.max)
 
 
 def predicted_above(scores: FloatArray, cut: float | list[float]) -> BoolArray:

@@ -8,7 +8,7 @@ shown to anyone or computed with need a `Calibrator` fitted on validation data.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ from zlpr.metrics import Labels, Scores
 
 __all__ = ["Calibrator", "ReliabilityCurve", "expected_calibration_error", "reliability_curve"]
 
-BLOCK_CELLS = 1 << 20
+BLOCK_CELLS = 1 << 17
 Values = NDArray[np.float64]
 Derivatives = Callable[[Values, Values], Values]
 
@@ -150,52 +150,54 @@ def _derivatives(
         Shape (6, columns): loss, d/dslope, d/dbias, d2/dslope2, d2/dslope dbias, d2/dbias2.
     """
     logits = scores * slope + bias
-    p = _sigmoid(logits)
-    loss = (np.logaddexp(0, logits) - targets * logits) * weights
+    decay = np.exp(-np.abs(logits))
+    p = np.where(logits >= 0, 1, decay) / (1 + decay)
+    loss = (np.log1p(decay) + np.maximum(logits, 0) - targets * logits) * weights
     error, curvature = (p - targets) * weights, p * (1 - p) * weights
     terms = (loss, error * scores, error, curvature * scores**2, curvature * scores, curvature)
     return np.array([term.sum(axis=0) for term in terms])
 
 
 def _newton(
-    derivatives: Derivatives,
-    slope: Values,
-    bias: Values,
-    *,
-    fixed_slope: bool = False,
+    derivatives: Derivatives, slope: Values, bias: Values, *, fixed_slope: bool = False
 ) -> tuple[Values, Values]:
     """Minimise a convex loss in (slope, bias), for several independent problems at once.
 
-    Newton's method with steps halved until the loss falls; shapes (problems,).
+    Newton's method with steps halved until the loss no longer rises; shapes (problems,).
     """
-    slope, bias = slope.copy(), bias.copy()
     current = derivatives(slope, bias)
     for _ in range(100):
-        _, slope_gradient, bias_gradient, aa, ab, bb = current
-        if fixed_slope:
-            slope_gradient, aa, ab = 0 * slope_gradient, 0 * aa + 1, 0 * ab
-        # A trace of ridge keeps the system solvable when all scores are equal, or none finite.
-        ridge = 1e-10 * (aa + bb) + 1e-30
-        aa, bb = aa + ridge, bb + ridge
-        determinant = aa * bb - ab**2
-        slope_step = (bb * slope_gradient - ab * bias_gradient) / determinant
-        bias_step = (aa * bias_gradient - ab * slope_gradient) / determinant
-        decrement = slope_step * slope_gradient + bias_step * bias_gradient
-        if (decrement <= 1e-12 * (1 + np.abs(current[0]))).all():
-            break
-        length = np.where(decrement > 0, 1.0, 0.0)
-        for _ in range(40):
-            trial = derivatives(slope - length * slope_step, bias - length * bias_step)
-            worse = ~(trial[0] <= current[0] - 1e-4 * length * decrement)
-            if not (worse & (length > 0)).any():
-                break
-            length = np.where(worse, length / 2, length)
-        length = np.where(trial[0] <= current[0], length, 0.0)
-        slope, bias = slope - length * slope_step, bias - length * bias_step
-        current = derivatives(slope, bias)
+        slope_step, bias_step, decrement = _newton_step(current, fixed_slope)
+        tolerance = 1e-12 * (1 + np.abs(current[0]))
+        length = np.where(decrement > tolerance, 1.0, 0.0)
         if not length.any():
             break
+        for _ in range(40):
+            trial_slope, trial_bias = slope - length * slope_step, bias - length * bias_step
+            trial = derivatives(trial_slope, trial_bias)
+            worse = ~(trial[0] <= current[0] + tolerance)
+            if not worse.any():
+                break
+            length = np.where(worse, length / 2, length)
+        slope, bias = np.where(worse, slope, trial_slope), np.where(worse, bias, trial_bias)
+        current = np.where(worse, current, trial)
+        if worse.any():
+            break
     return slope, bias
+
+
+def _newton_step(derivatives: Values, fixed_slope: bool) -> tuple[Values, Values, Values]:
+    """Steps in slope and bias, and twice the fall in loss they promise."""
+    _, slope_gradient, bias_gradient, aa, ab, bb = derivatives
+    if fixed_slope:
+        slope_gradient, aa, ab = 0 * slope_gradient, 0 * aa + 1, 0 * ab
+    # A trace of ridge keeps the system solvable when all scores are equal, or none finite.
+    ridge = 1e-10 * (aa + bb) + 1e-30
+    aa, bb = aa + ridge, bb + ridge
+    determinant = aa * bb - ab**2
+    slope_step = (bb * slope_gradient - ab * bias_gradient) / determinant
+    bias_step = (aa * bias_gradient - ab * slope_gradient) / determinant
+    return slope_step, bias_step, slope_step * slope_gradient + bias_step * bias_gradient
 
 
 def _rising(
@@ -237,6 +239,11 @@ def _column_blocks(labels: NDArray[np.int64], samples: int) -> Iterator[NDArray[
 
 def _fit_shared(data: Validation, link_scale: float) -> tuple[float, float]:
     """Slope and bias of all cells together."""
+    slope, bias = link_scale, 0.0
+    stride = data.true.size // (8 * BLOCK_CELLS)
+    if stride > 1:  # a start from part of the samples spares rounds over all of them
+        part = replace(data, true=data.true[::stride], scores=data.scores[::stride])
+        slope, bias = _fit_shared(part, link_scale)
     positives = int(data.true.sum())
     negatives = data.true.size - positives
 
@@ -249,9 +256,10 @@ def _fit_shared(data: Validation, link_scale: float) -> tuple[float, float]:
             total += parts.sum(axis=1, keepdims=True)
         return total
 
-    start = np.array([link_scale]), np.array([0.0])
-    slope, bias = _rising(derivatives, *start, least=1e-3 * link_scale)
-    return float(slope[0]), float(bias[0])
+    slopes, biases = _rising(
+        derivatives, np.array([slope]), np.array([bias]), least=1e-3 * link_scale
+    )
+    return float(slopes[0]), float(biases[0])
 
 
 def _fit_labels(

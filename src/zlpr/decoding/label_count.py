@@ -21,6 +21,7 @@ from zlpr.decoding._rule import (
     check_numbers,
 )
 from zlpr.decoding._sweep import best_cut, predicted_above
+from zlpr.decoding.top_k import top_labels
 from zlpr.metrics import Empty, Labels, Scores
 
 __all__ = ["LabelCount"]
@@ -107,23 +108,23 @@ class LabelCount(Rule):
         return predicted_above(self._survival(scores), self.cut)
 
     def _survival(self, scores: FloatArray) -> Values:
-        """For each label, the chance that the sample has as many labels as its rank; -1 beyond."""
+        """For each label, the chance that the sample has so many labels; -inf beyond the most."""
         order, descending = _descending(scores, min(self.max_count, scores.shape[1]))
         features = (_features(descending, scores) - self.mean) / self.scale
         logits = features @ np.array(self.weights[:-1]) + self.weights[-1]
         survival = np.exp(np.cumsum(-np.logaddexp(0, -logits), axis=1))
-        chances = np.full(scores.shape, -1.0)
+        chances = np.full(scores.shape, -np.inf)
         np.put_along_axis(chances, order[:, : survival.shape[1]], survival, axis=1)
         return chances
 
 
 def _descending(scores: FloatArray, count: int) -> tuple[NDArray[np.int64], Values]:
-    """Labels from the highest score to the lowest, and the first `count` + 1 of these scores.
+    """The `count` + 1 labels with the highest scores, best first, and their scores.
 
     A score of -inf counts as the sample's lowest finite one; a missing last score as equal to
     the one before it.
     """
-    order = np.argsort(-scores, axis=1, kind="stable")[:, : count + 1]
+    order = top_labels(scores, count + 1)
     finite = np.isfinite(scores)
     lowest = np.min(scores, axis=1, where=finite, initial=np.inf, keepdims=True)
     top = np.take_along_axis(scores, order, axis=1)

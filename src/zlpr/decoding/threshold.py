@@ -182,20 +182,30 @@ class _Candidates:
 
 def _candidates(data: Validation) -> _Candidates:
     """Sort each label's scores once and keep the cuts that can be best."""
-    label, predicted, hits, cut = [], [], [], []
-    for column in range(data.true.shape[1]):
-        scores, true = data.scores[:, column], data.true[:, column]
-        order = np.argsort(-scores)
-        descending, found = scores[order], np.cumsum(true[order])
-        ends = np.flatnonzero(np.append(descending[:-1] != descending[1:], True))
-        ends = ends[np.diff(found[ends], prepend=0) > 0]
-        below = np.append(descending, np.asarray(-np.inf, scores.dtype))[ends + 1]
-        cuts = [between(low, high) for low, high in zip(below, descending[ends], strict=True)]
-        label.append(np.full(len(ends) + 1, column))
-        predicted.append(np.append(0, ends + 1))
-        hits.append(np.append(0, found[ends]))
-        cut.append(np.append(finite(descending[0]), cuts))
-    return _Candidates(*(np.concatenate(parts) for parts in (label, predicted, hits, cut)))
+    columns = [
+        _label_candidates(scores, true)
+        for scores, true in zip(
+            np.ascontiguousarray(data.scores.T), np.ascontiguousarray(data.true.T), strict=True
+        )
+    ]
+    label = np.repeat(np.arange(len(columns)), [len(cuts) for _, _, cuts in columns])
+    return _Candidates(label, *(np.concatenate(parts) for parts in zip(*columns, strict=True)))
+
+
+def _label_candidates(
+    scores: FloatArray, true: BoolArray
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Predicted samples, hits and cuts of one label, from none predicted downwards."""
+    ascending = np.sort(scores)
+    levels, counts = np.unique(scores[true & (scores > -np.inf)], return_counts=True)
+    levels, counts = levels[::-1], counts[::-1]
+    rank = np.searchsorted(ascending, levels)
+    below = np.where(rank > 0, ascending[rank - 1], -np.inf)
+    return (
+        np.append(0, len(scores) - rank),
+        np.append(0, np.cumsum(counts)),
+        np.append(finite(ascending[-1]), between(below, levels)).astype(np.float64),
+    )
 
 
 def _fit_separately(
@@ -241,20 +251,50 @@ def _fit_in_turn(
     predictions = predicted_above(data.scores, thresholds.tolist())
     predicted, hits = predictions.sum(axis=1), (predictions & data.true).sum(axis=1)
     sizes = data.true.sum(axis=1)
-    order = {int(label): np.argsort(-data.scores[:, label]) for label in np.flatnonzero(free)}
-    value, before = set_values(data, hits, predicted, sizes).mean(), -np.inf
-    while value > before + 1e-12:
-        before = value
-        for label, samples in order.items():
-            true, chosen = data.true[:, label], predictions[:, label]
-            others, other_hits = predicted - chosen, hits - (chosen & true)
-            without = set_values(data, other_hits, others, sizes)
-            gains = set_values(data, other_hits + true, others + 1, sizes) - without
-            values = (without.sum() + np.cumsum(gains[samples])) / len(gains)
-            cut = choose(data.scores[samples, label], values, float(without.mean()))
-            if cut.value <= value + 1e-12:
+    values = set_values(data, hits, predicted, sizes)
+    columns = [
+        _Column.of(data.scores[:, label], data.true[:, label], predictions[:, label], int(label))
+        for label in np.flatnonzero(free)
+    ]
+    moved = True
+    while moved:
+        moved = False
+        for column in columns:
+            if len(column.samples) == 0:
                 continue
-            value, thresholds[label] = cut.value, cut.cut
-            predictions[:, label] = chosen = predicted_above(data.scores[:, label], cut.cut)
-            predicted, hits = others + chosen, other_hits + (chosen & true)
+            at, true = column.samples, column.true
+            others, other_hits = predicted[at] - column.chosen, hits[at] - (column.chosen & true)
+            without = set_values(data, other_hits, others, sizes[at])
+            gains = set_values(data, other_hits + true, others + 1, sizes[at]) - without
+            rest = float(without.sum() - values[at].sum())
+            cut = choose(column.scores, rest + np.cumsum(gains), rest)
+            if cut.value <= 1e-9:  # what moving the threshold adds to the sum over samples
+                continue
+            moved, thresholds[column.label] = True, cut.cut
+            column.chosen = predicted_above(column.scores, cut.cut)
+            predicted[at], hits[at] = others + column.chosen, other_hits + (column.chosen & true)
+            values[at] = set_values(data, hits[at], predicted[at], sizes[at])
     return thresholds
+
+
+@dataclass
+class _Column:
+    """The samples of a label that a threshold can matter for, from high to low score.
+
+    Below its lowest true sample a lower cut adds errors alone, so what lies there is left out
+    unless it is predicted to begin with.
+    """
+
+    label: int
+    samples: NDArray[np.int64]
+    scores: FloatArray
+    true: BoolArray
+    chosen: BoolArray
+
+    @classmethod
+    def of(cls, scores: FloatArray, true: BoolArray, chosen: BoolArray, label: int) -> "_Column":
+        possible = scores > -np.inf
+        lowest = np.min(scores, where=(true | chosen) & possible, initial=np.inf)
+        samples = np.flatnonzero((scores >= lowest) & possible)
+        samples = samples[np.argsort(-scores[samples])]
+        return cls(label, samples, scores[samples], true[samples], chosen[samples])

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from zlpr._errors import UserError
 from zlpr.decoding._rule import BoolArray, FloatArray, Rule, Validation
@@ -58,9 +59,21 @@ class TopK(Rule):
         return chosen
 
 
-def _ranks(scores: FloatArray) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+def top_labels(scores: FloatArray, k: int) -> NDArray[np.int64]:
+    """The k labels of each sample with the highest scores, best first; ties in label order."""
+    k = min(k, scores.shape[1])
+    chosen = np.nonzero(TopK(k).decide(scores))[1].reshape(len(scores), k)
+    order = np.argsort(-np.take_along_axis(scores, chosen, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(chosen, order, axis=1)
+
+
+def _ranks(scores: FloatArray) -> NDArray[np.int64]:
     """Rank of each label within its sample, 1 the highest score; ties in label order."""
-    order = np.argsort(-scores, axis=1, kind="stable")
+    order = np.argsort(-scores, axis=1)
+    descending = np.take_along_axis(scores, order, axis=1)
+    tied = (descending[:, 1:] == descending[:, :-1]).any(axis=1)
+    # The stable sort is several times slower, and differs only where there are ties.
+    order[tied] = np.argsort(-scores[tied], axis=1, kind="stable")
     ranks = np.empty_like(order)
     np.put_along_axis(ranks, order, np.arange(1, scores.shape[1] + 1)[None], axis=1)
     return ranks
