@@ -1,14 +1,38 @@
-"""TF-IDF features of texts, with a vocabulary that saves as plain JSON."""
+"""TF-IDF features of texts, with a vocabulary that saves as plain JSON.
 
-from collections.abc import Sequence
+The numbers are those of scikit-learn's `TfidfVectorizer(sublinear_tf=True)`, tokens, counts and
+weights alike. They are computed over arrays of symbols instead of strings, since with a solver of
+a few dozen passes the features would otherwise be most of the time of a fit: a text is a sequence
+of symbols (words or code points), an n-gram is the pair of its first n-1 symbols' number and its
+last symbol, and one sort counts the n-grams of all texts.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice, repeat
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from zlpr._errors import UserError
+
+Matrix = sparse.csr_array[Any] | NDArray[Any]
 Analyzer = Literal["auto", "word", "char", "word+char"]
+Integers = NDArray[np.int64]
+
+# Between texts that are searched for words together, and the number it gets among the symbols.
+_SEPARATOR, _END = "\x1e", -2
+# Greedy, so that a match always ends at a word's end: scikit-learn's `\b\w\w+\b`.
+_WORD = re.compile(r"\w\w+|\x1e")
+_SPACES = re.compile(r"\s\s+")
+# Largest key that is looked up in a table instead of by search (32 MB of table).
+_TABLE = 2**22
+# Texts turned into symbols at a time: a word as a Python string takes ten times its number.
+_BATCH = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +44,8 @@ class FeatureConfig:
             (Chinese, Japanese, Thai), words otherwise.
         word_ngrams: shortest and longest run of words.
         char_ngrams: shortest and longest run of characters.
-        min_count: texts an n-gram must appear in to count; None chooses by the data's size.
+        min_count: texts an n-gram must appear in; None takes 1 below 5,000 texts, 2 below 100,000
+            and 3 from there on, where rarer ones add more memory than quality.
         max_features: keep this many of the most frequent; None keeps all.
     """
 
@@ -30,35 +55,438 @@ class FeatureConfig:
     min_count: int | None = None
     max_features: int | None = None
 
+    def __post_init__(self) -> None:
+        if self.analyzer not in ("auto", "word", "char", "word+char"):
+            raise UserError(f"analyzer {self.analyzer!r}: expected auto, word, char or word+char")
+        for name in ("word_ngrams", "char_ngrams"):
+            shortest, longest = getattr(self, name)
+            if not 1 <= shortest <= longest:
+                raise UserError(
+                    f"{name} ({shortest}, {longest}): expected 1 <= shortest <= longest"
+                )
+        for name in ("min_count", "max_features"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UserError(f"{name} {value}: expected at least 1")
+
 
 class TextFeatures:
-    """TF-IDF with sublinear counts and rows of length one, as scikit-learn computes it."""
+    """TF-IDF with sublinear counts and rows of length one, over words, characters or both.
+
+    An n-gram in `c` places of a text, and in `d` of `n` training texts, weighs
+    `(1 + log c) (1 + log((1 + n) / (1 + d)))`; each text's weights are then scaled to length one.
+    A text without any known n-gram, such as an empty one, has a row of zeros.
+
+    Example:
+        >>> features = TextFeatures(FeatureConfig(word_ngrams=(1, 1)))
+        >>> features.fit_transform(["red wine", "red house"]).toarray().round(2).tolist()
+        [[0.58, 0.81, 0.0], [0.58, 0.0, 0.81]]
+    """
 
     def __init__(self, config: FeatureConfig | None = None) -> None:
         self.config = config or FeatureConfig()
-        self._vectorizer: Any = None
-
-    def fit_transform(self, texts: Sequence[str]) -> sparse.csr_array[Any]:
-        """Learn the vocabulary and give the texts' features, (texts, features), float32."""
-        from sklearn.feature_extraction.text import TfidfVectorizer
-
-        self._vectorizer = TfidfVectorizer(
-            sublinear_tf=True,
-            ngram_range=self.config.word_ngrams,
-            min_df=self.config.min_count or 2,
-            max_features=self.config.max_features,
-            dtype=np.float32,
-        )
-        return sparse.csr_array(self._vectorizer.fit_transform(texts))
-
-    def transform(self, texts: Sequence[str]) -> sparse.csr_array[Any]:
-        """The features of new texts."""
-        return sparse.csr_array(self._vectorizer.transform(texts))
+        self._views: list[_View] = []
 
     @property
     def num_features(self) -> int:
         """Columns of the matrices that `transform` gives."""
-        return len(self._vectorizer.vocabulary_)
+        return sum(view.num_terms for view in self._views)
+
+    @property
+    def terms(self) -> list[str]:
+        """The n-gram of each column."""
+        return [term for view in self._views for term in view.terms()]
+
+    def fit_transform(self, texts: Sequence[str]) -> sparse.csr_array[Any]:
+        """Learn the vocabulary and give the texts' features, (texts, features), float32."""
+        config = self.config
+        analyzer = guess_analyzer(texts) if config.analyzer == "auto" else config.analyzer
+        smallest = config.min_count or (
+            1 if len(texts) < 5_000 else 2 if len(texts) < 100_000 else 3
+        )
+        self._views = []
+        if "word" in analyzer:
+            self._views.append(_View(_Words(), config.word_ngrams))
+        if "char" in analyzer:
+            self._views.append(_View(_Characters(), config.char_ngrams))
+        matrices = [view.learn(texts, smallest, config.max_features) for view in self._views]
+        if not self.num_features:
+            raise UserError(
+                f"no {analyzer} n-gram appears in {smallest} of the {len(texts)} training texts;"
+                " lower min_count or change the analyzer"
+            )
+        return _side_by_side(matrices)
+
+    def transform(self, texts: Sequence[str]) -> sparse.csr_array[Any]:
+        """The features of new texts."""
+        return _side_by_side([view.apply(texts) for view in self._views])
+
+    def to_json(self) -> dict[str, Any]:
+        """The vocabulary as plain JSON: per view its n-grams and the texts each appeared in."""
+        return {"views": [view.to_json() for view in self._views]}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "TextFeatures":
+        """What `to_json` gave."""
+        features = cls()
+        features._views = [_View.from_json(view) for view in value["views"]]
+        return features
 
 
-Matrix = sparse.csr_array[Any] | NDArray[Any]
+def guess_analyzer(texts: Sequence[str]) -> Literal["word", "char"]:
+    """Characters where a sample of the texts has less than a space per 20 characters."""
+    sample = texts[:: max(1, len(texts) // 1_000)]
+    characters = sum(len(text) for text in sample)
+    spaces = sum(len(text.split()) - 1 for text in sample if text.strip())
+    return "char" if 20 * spaces < characters else "word"
+
+
+@dataclass(frozen=True)
+class _Sequences:
+    """Texts as numbers: the symbols of all of them in a row, and whose each one is."""
+
+    symbols: Integers
+    owners: Integers
+    num_texts: int
+
+
+class _Words:
+    """Symbols that are lower-case words of two characters or more."""
+
+    name, joint = "word", " "
+
+    def __init__(self, words: Sequence[str] = ()) -> None:
+        self._number = {word: number for number, word in enumerate(words)}
+
+    def __len__(self) -> int:
+        return len(self._number)
+
+    def learn(self, texts: Sequence[str]) -> _Sequences:
+        """The texts' symbols, with a number for every word."""
+        numbering: defaultdict[str, int] = defaultdict(None, {_SEPARATOR: _END})
+        numbering.default_factory = lambda: len(numbering) - 1
+        sequences = _read(texts, lambda words: map(numbering.__getitem__, words))
+        del numbering[_SEPARATOR]
+        self._number = dict(numbering)
+        return sequences
+
+    def read(self, texts: Sequence[str]) -> _Sequences:
+        """The texts' symbols, -1 for an unknown word."""
+        number = {**self._number, _SEPARATOR: _END}.get
+        return _read(texts, lambda words: map(number, words, repeat(-1)))
+
+    def split(self, term: str) -> list[str]:
+        """The symbols of an n-gram as text."""
+        return term.split(self.joint)
+
+    def symbols(self) -> list[str]:
+        """Each symbol as text."""
+        return list(self._number)
+
+
+def _read(texts: Sequence[str], number: Callable[[list[str]], Iterable[int]]) -> _Sequences:
+    """Words of the texts, in batches so that few live as strings, and one search per batch."""
+    parts = []
+    for batch in _batches(texts):
+        joined = _SEPARATOR.join(batch)
+        if joined.count(_SEPARATOR) >= len(batch):
+            joined = _SEPARATOR.join(text.replace(_SEPARATOR, " ") for text in batch)
+        words = _WORD.findall(joined.lower() + _SEPARATOR)
+        parts.append(np.fromiter(number(words), dtype=np.int64, count=len(words)))
+    symbols = np.concatenate([np.empty(0, dtype=np.int64), *parts])
+    ends = symbols == _END
+    owners = np.cumsum(ends)
+    return _Sequences(symbols[~ends], owners[~ends], len(texts))
+
+
+class _Characters:
+    """Symbols that are lower-case code points, runs of white space counting as one space."""
+
+    name, joint = "char", ""
+
+    def __init__(self, characters: Sequence[str] = ()) -> None:
+        self._known = np.array(sorted(map(ord, characters)), dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def learn(self, texts: Sequence[str]) -> _Sequences:
+        """The texts' symbols, with a number for every code point."""
+        points = self._code_points(texts)
+        self._known = np.flatnonzero(np.bincount(points.symbols))
+        return _Sequences(_find(self._known, points.symbols), points.owners, points.num_texts)
+
+    def read(self, texts: Sequence[str]) -> _Sequences:
+        """The texts' symbols, -1 for an unknown code point."""
+        points = self._code_points(texts)
+        return _Sequences(_find(self._known, points.symbols), points.owners, points.num_texts)
+
+    def split(self, term: str) -> list[str]:
+        """The symbols of an n-gram as text."""
+        return list(term)
+
+    def symbols(self) -> list[str]:
+        """Each symbol as text."""
+        return list(map(chr, self._known.tolist()))
+
+    @staticmethod
+    def _code_points(texts: Sequence[str]) -> _Sequences:
+        symbols, lengths = [], []
+        for batch in _batches(texts):
+            cleaned = [_SPACES.sub(" ", text.lower()) for text in batch]
+            lengths.append(np.fromiter(map(len, cleaned), dtype=np.int64, count=len(cleaned)))
+            joined = "".join(cleaned).encode("utf-32-le", "surrogatepass")
+            symbols.append(np.frombuffer(joined, dtype="<u4").astype(np.int64))
+        return _sequences(symbols, lengths)
+
+
+def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
+    remaining = iter(texts)
+    while batch := list(islice(remaining, _BATCH)):
+        yield batch
+
+
+def _sequences(symbols: list[Integers], lengths: list[Integers]) -> _Sequences:
+    empty = np.empty(0, dtype=np.int64)
+    count = np.concatenate([empty, *lengths])
+    owners = np.repeat(np.arange(len(count), dtype=np.int64), count)
+    return _Sequences(np.concatenate([empty, *symbols]), owners, len(count))
+
+
+class _View:
+    """The n-grams of one kind of symbol.
+
+    Level n holds the known n-grams as sorted keys `number of the first n-1 symbols * symbols +
+    last symbol`; an n-gram's number is its place in its level. `columns[n]` gives the feature
+    column of each, -1 for one that is only the beginning of a longer one.
+    """
+
+    def __init__(self, alphabet: _Words | _Characters, ngrams: tuple[int, int]) -> None:
+        self.alphabet = alphabet
+        self.ngrams = ngrams
+        self.levels: list[Integers] = []
+        self.columns: list[Integers] = []
+        self.counts = np.empty(0, dtype=np.int64)  # texts that each column's n-gram appears in
+        self.num_texts = 0
+
+    @property
+    def num_terms(self) -> int:
+        return len(self.counts)
+
+    def learn(
+        self, texts: Sequence[str], min_count: int, max_features: int | None
+    ) -> sparse.csr_array[Any]:
+        """Find the n-grams of the texts and give the texts' features."""
+        sequences = self.alphabet.learn(texts)
+        self.num_texts = len(texts)
+        kept: list[_Counts] = []
+        for level, (keys, owners) in enumerate(self._grow(sequences), start=1):
+            counted = _count(keys, owners, len(texts)).prune(min_count)
+            self.levels.append(counted.keys)
+            if level >= self.ngrams[0]:
+                kept.append(counted)
+        counts = np.concatenate([level.num_texts for level in kept])
+        chosen = _most_frequent(counts, max_features)
+        columns = np.full(len(counts), -1, dtype=np.int64)
+        columns[chosen] = np.arange(len(chosen))
+        self.counts = counts[chosen]
+        self._lay_out(columns, [len(level.keys) for level in kept])
+        pairs = [
+            (columns[level.terms], level.owners, level.occurrences)
+            for level, columns in zip(kept, self.columns[self.ngrams[0] - 1 :], strict=True)
+        ]
+        return self._weigh(pairs, len(texts))
+
+    def apply(self, texts: Sequence[str]) -> sparse.csr_array[Any]:
+        """The features of texts, by the n-grams that are known."""
+        sequences = self.alphabet.read(texts)
+        pairs = []
+        for level, (keys, owners) in enumerate(self._grow(sequences)):
+            terms = _find(self.levels[level], keys)
+            columns = np.where(terms < 0, -1, self.columns[level][terms])
+            known = columns >= 0
+            counted = _count(columns[known], owners[known], len(texts))
+            pairs.append((counted.keys[counted.terms], counted.owners, counted.occurrences))
+        return self._weigh(pairs, len(texts))
+
+    def _grow(self, sequences: _Sequences) -> Iterator[tuple[Integers, Integers]]:
+        """Keys and owners of the n-grams of level 1, 2, …; the caller adds levels as it learns."""
+        symbols, owners = sequences.symbols, sequences.owners
+        starts = np.flatnonzero(symbols >= 0)
+        keys = symbols[starts]
+        for level in range(1, self.ngrams[1] + 1):
+            yield keys, owners[starts]
+            if level == self.ngrams[1]:
+                return
+            numbers = _find(self.levels[level - 1], keys)
+            ends = starts + level
+            inside = (numbers >= 0) & (ends < len(symbols))
+            starts, ends, numbers = starts[inside], ends[inside], numbers[inside]
+            inside = (owners[starts] == owners[ends]) & (symbols[ends] >= 0)
+            starts, ends, numbers = starts[inside], ends[inside], numbers[inside]
+            keys = numbers * len(self.alphabet) + symbols[ends]
+
+    def _lay_out(self, columns: Integers, sizes: list[int]) -> None:
+        """Cut the columns into levels; levels below the shortest n-gram have none."""
+        shorter = [np.full(len(keys), -1, dtype=np.int64) for keys in self.levels]
+        ends = np.cumsum(sizes)[:-1]
+        self.columns = [*shorter[: self.ngrams[0] - 1], *np.split(columns, ends)]
+
+    def _weigh(
+        self, pairs: list[tuple[Integers, Integers, Integers]], num_texts: int
+    ) -> sparse.csr_array[Any]:
+        """TF-IDF from (column, text, occurrences), rows scaled to length one."""
+        columns, owners, occurrences = (np.concatenate(part) for part in zip(*pairs, strict=True))
+        if (columns < 0).any():
+            known = columns >= 0
+            columns, owners, occurrences = columns[known], owners[known], occurrences[known]
+        rarity = 1.0 + np.log((1.0 + self.num_texts) / (1.0 + self.counts))
+        values = rarity[columns]
+        repeated = np.flatnonzero(occurrences > 1)
+        values[repeated] *= 1.0 + np.log(occurrences[repeated])
+        squares = np.bincount(owners, weights=values * values, minlength=num_texts)
+        values /= np.sqrt(squares)[owners]
+        # By way of coordinates: each text's columns are then summed and sorted in linear time.
+        matrix = sparse.coo_array(
+            (values.astype(np.float32), (owners.astype(np.int32), columns.astype(np.int32))),
+            shape=(num_texts, self.num_terms),
+        ).tocsr()
+        matrix.sort_indices()
+        return matrix
+
+    def terms(self) -> list[str]:
+        """The n-gram of each column as text."""
+        symbols, joint = self.alphabet.symbols(), self.alphabet.joint
+        found = [""] * self.num_terms
+        begins: list[str] = []
+        for level, keys in enumerate(self.levels):
+            numbers, last = np.divmod(keys, max(len(symbols), 1))
+            ends = [symbols[i] for i in last.tolist()]
+            begins = (
+                [f"{begins[n]}{joint}{end}" for n, end in zip(numbers.tolist(), ends, strict=True)]
+                if level
+                else ends
+            )
+            for column, term in zip(self.columns[level].tolist(), begins, strict=True):
+                if column >= 0:
+                    found[column] = term
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "symbols": self.alphabet.name,
+            "ngrams": list(self.ngrams),
+            "num_texts": self.num_texts,
+            "terms": self.terms(),
+            "counts": self.counts.tolist(),
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "_View":
+        kind = {"word": _Words, "char": _Characters}[value["symbols"]]
+        split = kind().split
+        terms = [tuple(split(term)) for term in value["terms"]]
+        alphabet = kind(sorted({symbol for term in terms for symbol in term}))
+        shortest, longest = value["ngrams"]
+        view = cls(alphabet, (shortest, longest))
+        view.num_texts = int(value["num_texts"])
+        view.counts = np.array(value["counts"], dtype=np.int64)
+        if len(view.counts) != len(terms):
+            raise ValueError(f"{len(terms)} terms but {len(view.counts)} counts")
+        view._index(terms)
+        return view
+
+    def _index(self, terms: Sequence[tuple[str, ...]]) -> None:
+        """Rebuild the levels from the n-grams themselves."""
+        number = {symbol: index for index, symbol in enumerate(self.alphabet.symbols())}
+        column = {term: index for index, term in enumerate(terms)}
+        place: dict[tuple[str, ...], int] = {(): 0}
+        for level in range(1, self.ngrams[1] + 1):
+            begins = {term[:level] for term in terms if len(term) >= level}
+            keyed = sorted(
+                (place[begin[:-1]] * len(number) + number[begin[-1]], begin) for begin in begins
+            )
+            place = {begin: index for index, (_, begin) in enumerate(keyed)}
+            self.levels.append(np.array([key for key, _ in keyed], dtype=np.int64))
+            self.columns.append(
+                np.array([column.get(begin, -1) for _, begin in keyed], dtype=np.int64)
+            )
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """Which keys occur, in which texts, how often; pairs are sorted by key, then by text.
+
+    Attributes:
+        keys: the distinct keys, sorted.
+        num_texts: texts that each key occurs in.
+        terms: per pair, the place of its key in `keys`.
+        owners: per pair, its text.
+        occurrences: per pair, how often the key occurs in the text.
+    """
+
+    keys: Integers
+    num_texts: Integers
+    terms: Integers
+    owners: Integers
+    occurrences: Integers
+
+    def prune(self, min_count: int) -> "_Counts":
+        """Without the keys that occur in fewer texts."""
+        if min_count <= 1:
+            return self
+        keep = self.num_texts >= min_count
+        pairs = keep[self.terms]
+        places = np.cumsum(keep) - 1
+        return _Counts(
+            self.keys[keep],
+            self.num_texts[keep],
+            places[self.terms[pairs]],
+            self.owners[pairs],
+            self.occurrences[pairs],
+        )
+
+
+def _count(keys: Integers, owners: Integers, num_texts: int) -> _Counts:
+    """Count by one sort of key and text packed into 64 bits."""
+    largest = int(keys.max(initial=0))
+    if (largest + 1) * num_texts >= 2**63:
+        known, places = np.unique(keys, return_inverse=True)
+        packed = _count(places, owners, num_texts)
+        return _Counts(known, packed.num_texts, packed.terms, packed.owners, packed.occurrences)
+    pairs = np.sort(keys * num_texts + owners)
+    starts = np.flatnonzero(np.diff(pairs, prepend=-1))
+    occurrences = np.diff(starts, append=len(pairs))
+    pair_keys, pair_owners = np.divmod(pairs[starts], max(num_texts, 1))
+    firsts = np.diff(pair_keys, prepend=-1) != 0
+    key_starts = np.flatnonzero(firsts)
+    return _Counts(
+        pair_keys[key_starts],
+        np.diff(key_starts, append=len(pair_keys)),
+        np.cumsum(firsts) - 1,
+        pair_owners,
+        occurrences,
+    )
+
+
+def _find(known: Integers, wanted: Integers) -> Integers:
+    """The place of each wanted key (at least 0) among the sorted known ones, -1 if it is none."""
+    if not len(known):
+        return np.full(len(wanted), -1, dtype=np.int64)
+    if known[-1] < _TABLE:  # a table beats a search
+        table = np.full(int(known[-1]) + 2, -1, dtype=np.int64)
+        table[known] = np.arange(len(known))
+        return table[np.minimum(wanted, known[-1] + 1)]
+    places = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    return np.where(known[places] == wanted, places, -1)
+
+
+def _most_frequent(counts: Integers, limit: int | None) -> Integers:
+    """Columns of the most frequent n-grams, in their own order; the first wins a tie."""
+    if limit is None or len(counts) <= limit:
+        return np.arange(len(counts))
+    return np.sort(np.argsort(-counts, kind="stable")[:limit])
+
+
+def _side_by_side(matrices: list[sparse.csr_array[Any]]) -> sparse.csr_array[Any]:
+    return matrices[0] if len(matrices) == 1 else sparse.csr_array(sparse.hstack(matrices))
