@@ -1,0 +1,195 @@
+"""The linear model's training objective over the whole data, with its gradient."""
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from torch import Tensor, nn
+
+from zlpr.models.features import Matrix
+from zlpr.training.lbfgs import minimise
+
+# Scores of so many cells are held at a time (64 MB); the sum over blocks is exact all the same.
+BLOCK_CELLS = 2**24
+# Cells of distinct label sets that the starting point is computed from.
+PATTERN_CELLS = 2**22
+# Finite differences of the loss's gradient: the step, and how many random directions.
+_STEP, _DIRECTIONS = 1e-2, 8
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Consecutive samples: features, their transpose, and targets."""
+
+    features: Tensor
+    transposed: Tensor
+    targets: Tensor
+
+
+class LinearObjective:
+    r"""`sum_i loss(x_i W + b, y_i) + r/2 |W|^2` as a function of `[W; b]`, (features + 1, labels).
+
+    Args:
+        features: of shape (samples, features), dense or CSR.
+        labels: of shape (samples, labels), CSR.
+        loss: a loss per sample, with `reduction="none"`.
+        sample_weight: of shape (samples,), or None for 1.
+    """
+
+    def __init__(
+        self,
+        features: Matrix,
+        labels: Any,
+        loss: nn.Module,
+        sample_weight: NDArray[np.float32] | None = None,
+    ) -> None:
+        self.loss = loss
+        self.num_samples, self.num_features = features.shape
+        self.num_labels = int(labels.shape[1])
+        self.weights = None if sample_weight is None else torch.from_numpy(sample_weight)
+        self.squares = _column_squares(features)
+        self._labels = labels
+        self._blocks = list(self._cut(features, labels))
+
+    def _cut(self, features: Matrix, labels: Any) -> Iterator[_Block]:
+        rows = max(1, BLOCK_CELLS // max(self.num_labels, 1))
+        for first in range(0, self.num_samples, rows):
+            part = features[first : first + rows]
+            targets = torch.from_numpy(np.asarray(labels[first : first + rows].toarray(), bool))
+            yield _Block(as_tensor(part), as_tensor(part.T), targets)
+
+    def start(self) -> Tensor:
+        """No weights, and the biases that fit best without any."""
+        parameters = torch.zeros(self.num_features + 1, self.num_labels)
+        patterns = self._patterns()
+        found = minimise(patterns, parameters[-1], tolerance=1e-5, max_iterations=50)
+        parameters[-1] = found.parameters
+        return parameters
+
+    def preconditioner(self, parameters: Tensor, regularisation: float) -> Tensor:
+        """The inverse of an estimate of the Hessian's diagonal at the start.
+
+        The Hessian's entry for feature j and label l is about `h_l sum_i x_ij^2 + r`, with `h_l`
+        the loss's mean curvature in label l.
+        """
+        curvature = self._patterns().curvature(parameters[-1])
+        curvature.clamp_(min=max(1e-3 * float(curvature.max()), 1e-12))
+        weights = torch.outer(self.squares, curvature).add_(regularisation)
+        return torch.cat([weights, (self.num_samples * curvature).unsqueeze(0)]).reciprocal_()
+
+    def __call__(self, parameters: Tensor, regularisation: float) -> tuple[float, Tensor]:
+        """Value and gradient."""
+        weight, bias = parameters[:-1], parameters[-1]
+        gradient = torch.cat([weight * regularisation, torch.zeros_like(bias).unsqueeze(0)])
+        value = 0.5 * regularisation * float(weight.square().sum(dtype=torch.float64))
+        first = 0
+        for block in self._blocks:
+            scores = (block.features @ weight).add_(bias)
+            last = first + len(scores)
+            weights = None if self.weights is None else self.weights[first:last]
+            loss, slopes = loss_and_slopes(self.loss, scores, block.targets, weights)
+            value += loss
+            gradient[:-1] += block.transposed @ slopes
+            gradient[-1] += slopes.sum(0)
+            first = last
+        return value, gradient
+
+    def _patterns(self) -> "_Patterns":
+        """The distinct label sets, enough to fit scores that are the same for every sample."""
+        return _Patterns(self._labels, self.loss, self.weights)
+
+
+class _Patterns:
+    """The loss of scores that all samples share, over the distinct label sets of the data."""
+
+    def __init__(self, labels: Any, loss: nn.Module, weights: Tensor | None) -> None:
+        first, counts = _distinct_rows(labels, None if weights is None else weights.numpy())
+        targets = np.asarray(labels[first].toarray(), bool)
+        self.loss = loss
+        self.targets = torch.from_numpy(targets)
+        self.counts = torch.from_numpy(counts.astype(np.float32))
+        self.total = float(counts.sum())
+
+    def __call__(self, bias: Tensor) -> tuple[float, Tensor]:
+        value, slopes = self._slopes(bias)
+        return value / self.total, slopes.sum(0) / self.total
+
+    def _slopes(self, bias: Tensor) -> tuple[float, Tensor]:
+        scores = bias.expand(len(self.targets), -1).contiguous()
+        return loss_and_slopes(self.loss, scores, self.targets, self.counts)
+
+    def curvature(self, bias: Tensor) -> Tensor:
+        """Mean second derivative of the loss in each label's score, by Hutchinson's estimate."""
+        generator = torch.Generator().manual_seed(0)
+        total = torch.zeros_like(bias)
+        for _ in range(_DIRECTIONS):
+            signs = torch.randint(0, 2, self.targets.shape, generator=generator).float()
+            signs.mul_(2.0).sub_(1.0)
+            above = self._at(bias + _STEP * signs)
+            below = self._at(bias - _STEP * signs)
+            total += ((above - below) * signs).sum(0)
+        return total / (2.0 * _STEP * _DIRECTIONS * self.total)
+
+    def _at(self, scores: Tensor) -> Tensor:
+        return loss_and_slopes(self.loss, scores, self.targets, self.counts)[1]
+
+
+def loss_and_slopes(
+    loss: nn.Module, scores: Tensor, targets: Tensor, weights: Tensor | None
+) -> tuple[float, Tensor]:
+    """The samples' summed loss, in double precision, and its gradient in the scores."""
+    scores.requires_grad_()
+    with torch.enable_grad():
+        values = loss(scores, targets, sample_weight=weights)
+        (slopes,) = torch.autograd.grad(values.sum(), scores)
+    return float(values.detach().sum(dtype=torch.float64)), slopes
+
+
+def as_tensor(matrix: Any) -> Tensor:
+    """A float32 tensor, sparse in rows where the matrix is sparse."""
+    if not sparse.issparse(matrix):
+        return torch.from_numpy(np.ascontiguousarray(matrix, dtype=np.float32))
+    rows = sparse.csr_array(matrix)
+    index = np.int64 if rows.nnz >= 2**31 else np.int32
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support")
+        return torch.sparse_csr_tensor(
+            torch.from_numpy(rows.indptr.astype(index)),
+            torch.from_numpy(rows.indices.astype(index)),
+            torch.from_numpy(rows.data.astype(np.float32)),
+            rows.shape,
+        )
+
+
+def _column_squares(features: Matrix) -> Tensor:
+    """The sum of each column's squares."""
+    if not sparse.issparse(features):
+        return torch.from_numpy(np.einsum("ij,ij->j", features, features).astype(np.float32))
+    matrix: Any = features
+    squares = np.bincount(
+        matrix.indices, weights=np.square(matrix.data), minlength=matrix.shape[1]
+    )
+    return torch.from_numpy(squares.astype(np.float32))
+
+
+def _distinct_rows(
+    labels: Any, weights: NDArray[np.float32] | None
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """A sample of each distinct label set, and how much all its samples weigh.
+
+    Sets are told apart by the sum of a random 64-bit number per label. Where there are too many,
+    an even choice of them has to do: only a starting point hangs on it.
+    """
+    rows = sparse.csr_array(labels)
+    codes = np.random.default_rng(0).integers(2**63, size=rows.shape[1], dtype=np.uint64)
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(codes[rows.indices])])
+    keys = sums[rows.indptr[1:]] - sums[rows.indptr[:-1]]
+    _, first, pattern_of = np.unique(keys, return_index=True, return_inverse=True)
+    counts = np.bincount(pattern_of, weights=weights, minlength=len(first)).astype(np.float64)
+    every = -(-len(first) * rows.shape[1] // PATTERN_CELLS)
+    return first[::every], counts[::every]
