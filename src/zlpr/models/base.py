@@ -1,7 +1,6 @@
 """What every fitted model can do, whatever stands behind its scores."""
 
 import abc
-import importlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +9,8 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from zlpr import decoding
 
 
 class Decoder(Protocol):
@@ -75,7 +76,6 @@ class FittedModel(abc.ABC):
         decoder: Decoder | None = None,
         calibrator: ProbabilityMap | None = None,
     ) -> None:
-        decoding = importlib.import_module("zlpr.decoding")
         self.label_names = tuple(label_names)
         self.record = record
         self.decoder = decoder or decoding.create("zero")

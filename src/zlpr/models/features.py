@@ -175,9 +175,10 @@ class _Words:
         number = {**self._number, _SEPARATOR: _END}.get
         return _read(texts, lambda words: map(number, words, repeat(-1)))
 
-    def split(self, term: str) -> list[str]:
+    @staticmethod
+    def split(term: str) -> list[str]:
         """The symbols of an n-gram as text."""
-        return term.split(self.joint)
+        return term.split(" ")
 
     def symbols(self) -> list[str]:
         """Each symbol as text."""
@@ -221,7 +222,8 @@ class _Characters:
         points = self._code_points(texts)
         return _Sequences(_find(self._known, points.symbols), points.owners, points.num_texts)
 
-    def split(self, term: str) -> list[str]:
+    @staticmethod
+    def split(term: str) -> list[str]:
         """The symbols of an n-gram as text."""
         return list(term)
 
@@ -238,6 +240,9 @@ class _Characters:
             joined = "".join(cleaned).encode("utf-32-le", "surrogatepass")
             symbols.append(np.frombuffer(joined, dtype="<u4").astype(np.int64))
         return _sequences(symbols, lengths)
+
+
+_ALPHABETS: dict[str, type[_Words | _Characters]] = {"word": _Words, "char": _Characters}
 
 
 def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
@@ -383,9 +388,8 @@ class _View:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "_View":
-        kind = {"word": _Words, "char": _Characters}[value["symbols"]]
-        split = kind().split
-        terms = [tuple(split(term)) for term in value["terms"]]
+        kind: type[_Words | _Characters] = _ALPHABETS[value["symbols"]]
+        terms = [tuple(kind.split(term)) for term in value["terms"]]
         alphabet = kind(sorted({symbol for term in terms for symbol in term}))
         shortest, longest = value["ngrams"]
         view = cls(alphabet, (shortest, longest))
@@ -476,7 +480,8 @@ def _find(known: Integers, wanted: Integers) -> Integers:
     if known[-1] < _TABLE:  # a table beats a search
         table = np.full(int(known[-1]) + 2, -1, dtype=np.int64)
         table[known] = np.arange(len(known))
-        return table[np.minimum(wanted, known[-1] + 1)]
+        found: Integers = table[np.minimum(wanted, known[-1] + 1)]
+        return found
     places = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
     return np.where(known[places] == wanted, places, -1)
 

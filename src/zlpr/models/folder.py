@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from zlpr import __version__
+from zlpr import __version__, decoding
 from zlpr._errors import UserError
 from zlpr.models.base import FittedModel, TrainingRecord
 from zlpr.models.card import model_card
@@ -106,7 +106,6 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def _read_model(folder: Path, config: Mapping[str, Any]) -> FittedModel:
-    decoding = importlib.import_module("zlpr.decoding")
     names = [config["id2label"][str(i)] for i in range(len(config["id2label"]))]
     training = config["training"]
     shared = {

@@ -1,15 +1,19 @@
 """The linear model: TF-IDF of texts, or the user's own features, and one linear layer."""
 
-import os
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
+from zlpr._errors import UserError
 from zlpr.models.base import Decoder, FittedModel, ProbabilityMap, TrainingRecord
-from zlpr.models.features import Matrix, TextFeatures
+from zlpr.models.features import TextFeatures
+
+WEIGHTS, VOCABULARY = "model.safetensors", "vocabulary.json"
 
 
 class LinearModel(FittedModel):
@@ -41,19 +45,35 @@ class LinearModel(FittedModel):
 
     def predict_scores(self, inputs: Any) -> NDArray[np.float32]:
         """Scores of shape (samples, labels) for texts, or for a feature matrix."""
-        features = inputs if self.text_features is None else self.text_features.transform(inputs)
-        return self.scores_of_features(features)
+        return np.asarray(self._features(inputs) @ self.weight + self.bias, dtype=np.float32)
 
-    def scores_of_features(self, features: Matrix) -> NDArray[np.float32]:
-        """Scores of shape (samples, labels) for features that are already extracted."""
-        return np.asarray(features @ self.weight + self.bias, dtype=np.float32)
+    def _features(self, inputs: Any) -> Any:
+        """The features that the weights are for, or a line that says what was expected."""
+        if self.text_features is not None:
+            if isinstance(inputs, str) or not all(isinstance(text, str) for text in inputs):
+                raise UserError("this model reads texts: give a list of strings")
+            return self.text_features.transform(inputs)
+        features: Any = inputs if sparse.issparse(inputs) else np.asarray(inputs)
+        if features.ndim != 2 or features.shape[1] != len(self.weight):
+            raise UserError(
+                f"this model takes {len(self.weight)} features a sample, got a matrix of shape "
+                f"{features.shape}"
+            )
+        return features
 
     def save_parts(self, folder: Path) -> dict[str, Any]:
         """Write the weights and the vocabulary."""
         from safetensors.numpy import save_file
 
-        save_file({"weight": self.weight, "bias": self.bias}, folder / "model.safetensors")
-        return {"num_features": self.weight.shape[0]}
+        weights = {"weight": np.ascontiguousarray(self.weight), "bias": self.bias}
+        save_file(weights, folder / WEIGHTS)
+        if self.text_features is not None:
+            text = json.dumps(self.text_features.to_json(), ensure_ascii=False)
+            (folder / VOCABULARY).write_text(text, encoding="utf-8")
+        return {
+            "num_features": self.weight.shape[0],
+            "inputs": "features" if self.text_features is None else "texts",
+        }
 
     @classmethod
     def load_parts(
@@ -62,5 +82,15 @@ class LinearModel(FittedModel):
         """Read what `save_parts` wrote; `shared` holds what every kind of model has."""
         from safetensors.numpy import load_file
 
-        tensors = load_file(os.fspath(folder / "model.safetensors"))
-        return cls(weight=tensors["weight"], bias=tensors["bias"], text_features=None, **shared)
+        tensors = load_file(folder / WEIGHTS)
+        weight, bias = tensors["weight"], tensors["bias"]
+        expected = (config["num_features"], len(shared["label_names"]))
+        if weight.shape != expected or bias.shape != expected[1:]:
+            raise UserError(
+                f"{folder / WEIGHTS}: weights of shape {weight.shape}, expected {expected}"
+            )
+        text_features = None
+        if config["inputs"] == "texts":
+            text = (folder / VOCABULARY).read_text(encoding="utf-8")
+            text_features = TextFeatures.from_json(json.loads(text))
+        return cls(weight=weight, bias=bias, text_features=text_features, **shared)

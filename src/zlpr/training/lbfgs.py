@@ -11,6 +11,8 @@ from torch import Tensor
 
 Objective = Callable[[Tensor], tuple[float, Tensor]]
 
+# Gains below this share of the value are rounding.
+PRECISION = 1e-8
 # A line search gives up below this share of the quasi-Newton step.
 SMALLEST_STEP = 1e-6
 
@@ -55,6 +57,7 @@ def minimise(
     start: Tensor,
     *,
     preconditioner: Tensor | None = None,
+    reference: float | None = None,
     tolerance: float = 1e-4,
     max_iterations: int = 100,
     memory: int = 10,
@@ -70,7 +73,9 @@ def minimise(
         objective: parameters to (value, gradient); the gradient is a tensor of its own.
         start: is left as it was.
         preconditioner: positive, broadcastable to `start`; None is 1 everywhere.
-        tolerance: stop once an iteration lowers the value by less than this share of it.
+        reference: the value of a model that knows nothing; None is the value at the start.
+        tolerance: stop once an iteration gains less than this share of what was gained over the
+            reference, whatever the objective's scale and offset.
         max_iterations: at most so many steps.
         memory: how many past steps to keep; each takes twice the parameters' memory.
         callback: called after each iteration.
@@ -83,6 +88,7 @@ def minimise(
     """
     parameters = start.clone()
     value, gradient = objective(parameters)
+    reference = value if reference is None else reference
     pairs: deque[_Pair] = deque(maxlen=memory)
     evaluations, converged = 1, False
     iteration = 0
@@ -108,7 +114,7 @@ def minimise(
         parameters, value, gradient = found.parameters, found.value, found.gradient
         if callback is not None:
             callback(Step(iteration, value, decrease))
-        if decrease <= tolerance * abs(value):
+        if decrease <= max(tolerance * (reference - value), PRECISION * abs(value)):
             converged = True
             break
     return Minimum(parameters, value, iteration, evaluations, converged)

@@ -1,23 +1,28 @@
-"""Training of the linear model: L-BFGS on the whole data, Adam in batches where that cannot be."""
+"""Training of the linear model: features, solver, and a regularisation picked by validation."""
 
-import importlib
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from scipy import optimize
+from scipy import sparse
+from torch import Tensor
 
+from zlpr._errors import UserError
 from zlpr.data import Dataset
 from zlpr.models.base import TrainingRecord
 from zlpr.models.features import FeatureConfig, Matrix, TextFeatures
 from zlpr.models.linear import LinearModel
 from zlpr.training.config import Progress, ProgressCallback, Trained, TrainingConfig
 from zlpr.training.selection import is_better, validation_metric
+from zlpr.training.solvers import Solution, Solver, choose_solver
 
-DEFAULT_PATH = (3.0, 1.0, 0.3, 0.1)
+# Values of the regularisation: the loss's own scale first, so that a loss and twice that loss get
+# the same model, then by this ratio in the direction in which validation improves.
+RATIO = 10**0.5
+MOST_VALUES = 5
 
 
 @dataclass(frozen=True)
@@ -28,22 +33,76 @@ class ExtractedFeatures:
         train: of shape (training samples, features).
         validation: of shape (validation samples, features).
         text_features: what made them from texts; None where the data came with features.
+        scaling: what the data's own features were standardised by; None where they were not.
     """
 
     train: Matrix
     validation: Matrix
     text_features: TextFeatures | None
+    scaling: "Scaling | None" = None
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Mean and deviation per feature, by which regularisation treats dense features alike."""
+
+    mean: NDArray[np.float32]
+    deviation: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, features: NDArray[Any]) -> "Scaling":
+        """Of the training samples; a constant feature keeps its scale."""
+        deviation = features.std(axis=0, dtype=np.float64)
+        deviation = np.where(deviation > 0, deviation, 1.0)
+        return cls(
+            features.mean(axis=0, dtype=np.float64).astype(np.float32),
+            deviation.astype(np.float32),
+        )
+
+    def apply(self, features: NDArray[Any]) -> NDArray[np.float32]:
+        """Features of mean 0 and deviation 1."""
+        scaled = (features - self.mean) / self.deviation
+        return np.asarray(scaled, dtype=np.float32)
+
+    def undo(
+        self, weight: NDArray[np.float32], bias: NDArray[np.float32]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Weights that give the same scores on the features as they were."""
+        plain = weight / self.deviation[:, None]
+        return plain, np.asarray(bias - self.mean @ plain, dtype=np.float32)
 
 
 def extract_features(
     train: Dataset, validation: Dataset, config: FeatureConfig | None = None
 ) -> ExtractedFeatures:
-    """Learn the features on the training texts alone and apply them to both parts."""
-    if train.features is not None and validation.features is not None:
-        return ExtractedFeatures(train.features, validation.features, None)
-    text_features = TextFeatures(config)
-    matrix = text_features.fit_transform(train.inputs)
-    return ExtractedFeatures(matrix, text_features.transform(validation.inputs), text_features)
+    """Learn the features on the training part alone and apply them to both.
+
+    Texts become TF-IDF n-grams. The data's own features are taken as they are where they are
+    sparse, and standardised where they are dense.
+    """
+    if train.texts is not None and validation.texts is not None:
+        text_features = TextFeatures(config)
+        matrix = text_features.fit_transform(train.texts)
+        return ExtractedFeatures(matrix, text_features.transform(validation.texts), text_features)
+    first, second = check_features(train.features), check_features(validation.features)
+    if first.shape[1] != second.shape[1]:
+        raise UserError(f"training has {first.shape[1]} features, validation {second.shape[1]}")
+    if not isinstance(first, np.ndarray):
+        return ExtractedFeatures(first, second, None)
+    scaling = Scaling.of(first)
+    return ExtractedFeatures(scaling.apply(first), scaling.apply(second), None, scaling)
+
+
+def check_features(features: Matrix | None) -> Any:
+    """Finite float32 features, or a line that says what is wrong with them."""
+    if features is None:
+        raise UserError("one part of the data has texts, another features; give both the same")
+    matrix: Any = features
+    matrix = matrix.astype(np.float32) if matrix.dtype != np.float32 else matrix
+    values = np.asarray(matrix.data if sparse.issparse(features) else matrix)
+    if not np.isfinite(values).all():
+        raise UserError("the features hold NaN or infinite values; the linear model takes numbers")
+    return matrix
 
 
 def train_linear(
@@ -55,70 +114,89 @@ def train_linear(
     checkpoint: Path | None = None,
     progress: ProgressCallback | None = None,
 ) -> Trained:
-    """Fit the weights at one regularisation, or at the best of the default path."""
+    """Fit the weights at one regularisation, or at the best that validation finds."""
     features = features or extract_features(train, validation, config.features)
-    path = DEFAULT_PATH if config.regularisation is None else (config.regularisation,)
-    problem = _Problem(features.train, train.labels, config)
-    history: list[Progress] = []
-    best: tuple[float, float, NDArray[np.float64], NDArray[np.float32]] | None = None
-    parameters = problem.start()
-    for index, regularisation in enumerate(path):
-        parameters, loss = problem.solve(parameters, regularisation)
-        weight, bias = problem.unpack(parameters)
-        scores = np.asarray(features.validation @ weight + bias, dtype=np.float32)
-        value = validation_metric(config, validation.labels, scores)
-        stage = f"regularisation {regularisation:g}"
-        history.append(Progress(stage, index + 1, len(path), loss, value))
-        if progress is not None:
-            progress(history[-1])
-        if best is None or is_better(config.metric, value, best[0]):
-            best = (value, regularisation, parameters.copy(), scores)
-    if best is None:  # the path is never empty
-        raise AssertionError
-    weight, bias = problem.unpack(best[2])
+    solver = choose_solver(features.train, train.labels, config)
+    search = _Search(solver, features.validation, validation.labels, config, progress)
+    best = search.run()
+    weight, bias = _split(best.solution.parameters)
+    if features.scaling is not None:
+        weight, bias = features.scaling.undo(weight, bias)
     record = TrainingRecord(loss=config.loss)
-    model = LinearModel(train.label_names, weight, bias, features.text_features, record=record)
-    return Trained(model, tuple(history), {"regularisation": best[1]}, best[3], weight.shape[0])
+    return Trained(
+        model=LinearModel(train.label_names, weight, bias, features.text_features, record=record),
+        history=tuple(search.history),
+        chosen={"regularisation": best.regularisation},
+        validation_scores=best.scores,
+        num_features=weight.shape[0],
+    )
 
 
-class _Problem:
-    """The regularised training objective as a function of one flat vector."""
+@dataclass(frozen=True)
+class _Candidate:
+    """A fit at one regularisation and what validation says of it."""
 
-    def __init__(self, matrix: Matrix, labels: Any, config: TrainingConfig) -> None:
-        registry = importlib.import_module("zlpr.losses.registry")
-        self.matrix = matrix
-        self.targets = torch.from_numpy(labels.toarray())
-        self.shape = (matrix.shape[1], labels.shape[1])
-        self.loss = registry.create(config.loss, **config.loss_params)
+    regularisation: float
+    solution: Solution
+    scores: NDArray[np.float32]
+    metric: float
 
-    def start(self) -> NDArray[np.float64]:
-        """All weights zero."""
-        return np.zeros((self.shape[0] + 1) * self.shape[1])
 
-    def unpack(self, parameters: NDArray[np.float64]) -> tuple[Any, Any]:
-        """Weight (features, labels) and bias (labels,)."""
-        full = parameters.reshape(self.shape[0] + 1, self.shape[1]).astype(np.float32)
-        return full[:-1], full[-1]
+@dataclass
+class _Search:
+    """Fits along the regularisations, each starting from the one before."""
 
-    def solve(
-        self, parameters: NDArray[np.float64], regularisation: float
-    ) -> tuple[NDArray[np.float64], float]:
-        """Minimise `sum of losses + r/2 |W|^2` from a starting point."""
-        samples = self.matrix.shape[0]
+    solver: Solver
+    features: Matrix
+    labels: Any
+    config: TrainingConfig
+    progress: ProgressCallback | None
+    history: list[Progress] = field(default_factory=list)
+    started: float = field(default_factory=time.perf_counter)
 
-        def objective(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-            weight, bias = self.unpack(flat)
-            scores = torch.from_numpy(np.asarray(self.matrix @ weight + bias))
-            scores.requires_grad_()
-            value = self.loss(scores, self.targets)
-            (gradient,) = torch.autograd.grad(value, scores)
-            slopes = gradient.numpy()
-            decay = regularisation / samples
-            full = np.concatenate([self.matrix.T @ slopes + decay * weight, slopes.sum(0)[None]])
-            penalty = 0.5 * decay * float((weight**2).sum())
-            return float(value.detach()) + penalty, full.astype(np.float64).ravel()
+    def run(self) -> _Candidate:
+        """The best candidate: at the given regularisation, or up the hill of the metric."""
+        start = self.solver.start()
+        if self.config.regularisation is not None:
+            return self._try(start, self.config.regularisation)
+        first = self._try(start, self.solver.balance())
+        best = self._climb(first, 1.0 / RATIO, MOST_VALUES - 1)
+        if best is first:
+            best = self._climb(first, RATIO, MOST_VALUES - 2)
+        return best
 
-        found = optimize.minimize(
-            objective, parameters, jac=True, method="L-BFGS-B", options={"maxiter": 60}
+    def _climb(self, best: _Candidate, ratio: float, attempts: int) -> _Candidate:
+        """Multiply the regularisation by the ratio for as long as validation improves."""
+        for _ in range(attempts):
+            candidate = self._try(best.solution.parameters, best.regularisation * ratio)
+            if not is_better(self.config.metric, candidate.metric, best.metric):
+                break
+            best = candidate
+        return best
+
+    def _try(self, start: Tensor, regularisation: float) -> _Candidate:
+        stage = f"regularisation {regularisation:.3g}"
+
+        def report(step: int, total: int, loss: float) -> None:
+            if self.progress is not None:
+                self.progress(Progress(stage, step, total, loss, seconds=self._seconds()))
+
+        solution = self.solver.solve(start, regularisation, report)
+        weight, bias = _split(solution.parameters)
+        scores = np.asarray(self.features @ weight + bias, dtype=np.float32)
+        metric = validation_metric(self.config, self.labels, scores)
+        line = Progress(
+            stage, solution.steps, solution.steps, solution.loss, metric, self._seconds()
         )
-        return found.x, float(found.fun)
+        self.history.append(line)
+        if self.progress is not None:
+            self.progress(line)
+        return _Candidate(regularisation, solution, scores, metric)
+
+    def _seconds(self) -> float:
+        return time.perf_counter() - self.started
+
+
+def _split(parameters: Tensor) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Weight (features, labels) and bias (labels,)."""
+    return parameters[:-1].numpy(), parameters[-1].numpy()

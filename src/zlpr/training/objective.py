@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ class LinearObjective:
         labels: of shape (samples, labels), CSR.
         loss: a loss per sample, with `reduction="none"`.
         sample_weight: of shape (samples,), or None for 1.
+        bias: to start from, of shape (labels,); None finds the best without weights.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class LinearObjective:
         labels: Any,
         loss: nn.Module,
         sample_weight: NDArray[np.float32] | None = None,
+        bias: Tensor | None = None,
     ) -> None:
         self.loss = loss
         self.num_samples, self.num_features = features.shape
@@ -54,6 +57,7 @@ class LinearObjective:
         self.weights = None if sample_weight is None else torch.from_numpy(sample_weight)
         self.squares = _column_squares(features)
         self._labels = labels
+        self._given_bias = bias
         self._blocks = list(self._cut(features, labels))
 
     def _cut(self, features: Matrix, labels: Any) -> Iterator[_Block]:
@@ -64,23 +68,52 @@ class LinearObjective:
             yield _Block(as_tensor(part), as_tensor(part.T), targets)
 
     def start(self) -> Tensor:
-        """No weights, and the biases that fit best without any."""
+        """No weights, and the starting biases."""
         parameters = torch.zeros(self.num_features + 1, self.num_labels)
-        patterns = self._patterns()
-        found = minimise(patterns, parameters[-1], tolerance=1e-5, max_iterations=50)
-        parameters[-1] = found.parameters
+        parameters[-1] = self._bias
         return parameters
 
-    def preconditioner(self, parameters: Tensor, regularisation: float) -> Tensor:
+    def preconditioner(self, regularisation: float) -> Tensor:
         """The inverse of an estimate of the Hessian's diagonal at the start.
 
         The Hessian's entry for feature j and label l is about `h_l sum_i x_ij^2 + r`, with `h_l`
         the loss's mean curvature in label l.
         """
-        curvature = self._patterns().curvature(parameters[-1])
-        curvature.clamp_(min=max(1e-3 * float(curvature.max()), 1e-12))
-        weights = torch.outer(self.squares, curvature).add_(regularisation)
-        return torch.cat([weights, (self.num_samples * curvature).unsqueeze(0)]).reciprocal_()
+        weights = torch.outer(self.squares, self._curvature).add_(regularisation)
+        biases = (self.num_samples * self._curvature).unsqueeze(0)
+        return torch.cat([weights, biases]).reciprocal_()
+
+    @cached_property
+    def reference(self) -> float:
+        """The objective at the start."""
+        return float(self._patterns(self._bias)[0] * self.num_samples)
+
+    def balance(self) -> float:
+        """Half a sample's summed absolute slopes at the start: the loss's own scale.
+
+        For binary cross entropy it is the sum of `p (1 - p)` over the labels.
+        """
+        return float(self._patterns.mean_slopes(self._bias).sum()) / 2.0
+
+    @cached_property
+    def _bias(self) -> Tensor:
+        if self._given_bias is not None:
+            return self._given_bias
+        start = torch.zeros(self.num_labels)
+        return minimise(self._patterns, start, tolerance=1e-5, max_iterations=50).parameters
+
+    @cached_property
+    def _curvature(self) -> Tensor:
+        # At least half the mean absolute slope, which the curvature equals for binary cross entropy
+        # at its best bias: keeps the first steps short where a loss is flat or bends downwards.
+        steepness = self._patterns.mean_slopes(self._bias) / 2.0
+        curvature = torch.maximum(self._patterns.curvature(self._bias), steepness)
+        return curvature.clamp_(min=max(1e-3 * float(curvature.max()), 1e-12))
+
+    @cached_property
+    def _patterns(self) -> "_Patterns":
+        """The distinct label sets, enough to fit scores that are the same for every sample."""
+        return _Patterns(self._labels, self.loss, self.weights)
 
     def __call__(self, parameters: Tensor, regularisation: float) -> tuple[float, Tensor]:
         """Value and gradient."""
@@ -98,10 +131,6 @@ class LinearObjective:
             gradient[-1] += slopes.sum(0)
             first = last
         return value, gradient
-
-    def _patterns(self) -> "_Patterns":
-        """The distinct label sets, enough to fit scores that are the same for every sample."""
-        return _Patterns(self._labels, self.loss, self.weights)
 
 
 class _Patterns:
@@ -122,6 +151,10 @@ class _Patterns:
     def _slopes(self, bias: Tensor) -> tuple[float, Tensor]:
         scores = bias.expand(len(self.targets), -1).contiguous()
         return loss_and_slopes(self.loss, scores, self.targets, self.counts)
+
+    def mean_slopes(self, bias: Tensor) -> Tensor:
+        """The mean over samples of the absolute slope in each label's score."""
+        return self._slopes(bias)[1].abs().sum(0) / self.total
 
     def curvature(self, bias: Tensor) -> Tensor:
         """Mean second derivative of the loss in each label's score, by Hutchinson's estimate."""
@@ -150,14 +183,26 @@ def loss_and_slopes(
     return float(values.detach().sum(dtype=torch.float64)), slopes
 
 
+def log_odds(labels: Any, scale: float) -> Tensor:
+    """The bias of each label by its frequency alone, for a loss with link `sigma(scale * s)`."""
+    counts = np.asarray(labels.sum(axis=0), dtype=np.float64)
+    odds = np.log((counts + 1.0) / (labels.shape[0] - counts + 1.0))
+    return torch.from_numpy((odds / scale).astype(np.float32))
+
+
+def csr(matrix: Any) -> Any:
+    """A matrix in rows, as it is where it already is."""
+    return sparse.csr_array(matrix)
+
+
 def as_tensor(matrix: Any) -> Tensor:
     """A float32 tensor, sparse in rows where the matrix is sparse."""
     if not sparse.issparse(matrix):
         return torch.from_numpy(np.ascontiguousarray(matrix, dtype=np.float32))
-    rows = sparse.csr_array(matrix)
+    rows = csr(matrix)
     index = np.int64 if rows.nnz >= 2**31 else np.int32
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support")
+        warnings.filterwarnings("ignore", message="Sparse (CSR tensor support|invariant checks)")
         return torch.sparse_csr_tensor(
             torch.from_numpy(rows.indptr.astype(index)),
             torch.from_numpy(rows.indices.astype(index)),
@@ -171,9 +216,7 @@ def _column_squares(features: Matrix) -> Tensor:
     if not sparse.issparse(features):
         return torch.from_numpy(np.einsum("ij,ij->j", features, features).astype(np.float32))
     matrix: Any = features
-    squares = np.bincount(
-        matrix.indices, weights=np.square(matrix.data), minlength=matrix.shape[1]
-    )
+    squares = np.bincount(matrix.indices, weights=np.square(matrix.data), minlength=matrix.shape[1])
     return torch.from_numpy(squares.astype(np.float32))
 
 
@@ -185,7 +228,7 @@ def _distinct_rows(
     Sets are told apart by the sum of a random 64-bit number per label. Where there are too many,
     an even choice of them has to do: only a starting point hangs on it.
     """
-    rows = sparse.csr_array(labels)
+    rows = csr(labels)
     codes = np.random.default_rng(0).integers(2**63, size=rows.shape[1], dtype=np.uint64)
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(codes[rows.indices])])
     keys = sums[rows.indptr[1:]] - sums[rows.indptr[:-1]]
