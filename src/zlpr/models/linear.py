@@ -45,7 +45,11 @@ class LinearModel(FittedModel):
 
     def predict_scores(self, inputs: Any) -> NDArray[np.float32]:
         """Scores of shape (samples, labels) for texts, or for a feature matrix."""
-        return np.asarray(self._features(inputs) @ self.weight + self.bias, dtype=np.float32)
+        return self.scores_of_features(self._features(inputs))
+
+    def scores_of_features(self, features: Any) -> NDArray[np.float32]:
+        """Scores of shape (samples, labels) for features that are already extracted."""
+        return np.asarray(features @ self.weight + self.bias, dtype=np.float32)
 
     def _features(self, inputs: Any) -> Any:
         """The features that the weights are for, or a line that says what was expected."""

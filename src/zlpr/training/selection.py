@@ -13,10 +13,15 @@ from zlpr.training.config import TrainingConfig
 
 def fit_decoder(config: TrainingConfig, y_true: Any, y_score: NDArray[np.float32]) -> decoding.Rule:
     """The rule that `config.decode` names, fitted on validation for `config.decode_metric`."""
-    name = config.decode
-    if name == "auto":
-        name = "threshold" if registry.info(config.loss).decides else "label_count"
-    return decoding.create(name).fit(y_true, y_score, metric=config.decode_metric)
+    rule = decoding.create(decode_name(config))
+    return rule.fit(y_true, y_score, metric=config.decode_metric)
+
+
+def decode_name(config: TrainingConfig) -> str:
+    """The rule behind "auto": one threshold, or the number of labels for what only ranks."""
+    if config.decode != "auto":
+        return config.decode
+    return "threshold" if registry.info(config.loss).decides else "label_count"
 
 
 def fit_calibrator(loss: str, y_true: Any, y_score: NDArray[np.float32]) -> decoding.Calibrator:
