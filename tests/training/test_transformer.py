@@ -1,6 +1,9 @@
 """Fine-tuning by name: from texts to a model folder that transformers also reads."""
 
+import dataclasses
 import json
+import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,11 +13,16 @@ import numpy as np
 import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from transformers.trainer_pt_utils import safe_globals
 
 import zlpr
 from tests import tiny
 from tests.training import worker
-from zlpr.training import Progress, TrainingConfig, fit
+from zlpr._errors import UserError
+from zlpr.losses import ZLPRLoss
+from zlpr.models.transformer import load_network
+from zlpr.training import Progress, TrainingConfig, fit, transformer
+from zlpr.training.transformer import fold_bound
 
 TRAIN, VALIDATION, TEST = tiny.texts(240, seed=3), tiny.texts(60, seed=4), tiny.texts(40, seed=5)
 
@@ -112,3 +120,168 @@ def test_a_run_leaves_the_callers_random_numbers_alone(bert: Path) -> None:
     torch.manual_seed(5)
     worker.run(settings(bert, epochs=1))
     assert torch.equal(torch.rand(3), expected)
+
+
+def test_a_killed_run_resumes_to_the_result_of_an_unbroken_one(bert: Path, tmp_path: Path) -> None:
+    run = settings(bert, epochs=4, patience=3)
+    spec = {"runs": [run], "out": str(tmp_path / "out.json"), "checkpoint": str(tmp_path / "state")}
+    killed = _in_process(tmp_path, {**spec, "die": {"rank": 0, "step": 10}})  # in epoch 3 of 4
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert len(list((tmp_path / "state").glob("checkpoint-*"))) == 2
+    resumed = _in_process(tmp_path, spec)
+    assert resumed.returncode == 0, resumed.stderr
+    (result,) = json.loads((tmp_path / "out.json").read_text())
+    assert result == worker.run(run)
+
+
+def _in_process(tmp_path: Path, spec: dict[str, Any], **options: Any) -> Any:
+    path = tmp_path / "spec.json"
+    path.write_text(json.dumps(spec))
+    return subprocess.run(
+        [sys.executable, "-m", "tests.training.worker", str(path)],
+        cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False, **options,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def state(bert: Path, tmp_path: Path) -> tuple[dict[str, Any], Path, dict[str, Any]]:
+    """A finished run's settings, checkpoints and result."""
+    run, folder = settings(bert), tmp_path / "state"
+    return run, folder, worker.run(run, folder)
+
+
+def test_a_finished_run_is_not_trained_again(state: Any) -> None:
+    run, folder, expected = state
+    lines: list[Progress] = []
+    assert worker.run(run, folder, progress=lines.append) == expected
+    assert not [line for line in lines if line.stage == "step"]
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "optimizer.pt", "trainer_state.json"])
+def test_an_unreadable_checkpoint_is_passed_over(state: Any, name: str) -> None:
+    run, folder, expected = state
+    newest = max(folder.glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]))
+    (newest / name).write_bytes(b"no such thing")
+    assert worker.run(run, folder) == expected
+
+
+def test_checkpoints_of_another_run_are_refused(state: Any) -> None:
+    run, folder, _ = state
+    with pytest.raises(UserError, match=r"another run \(different: loss, seed\)"):
+        worker.run({**run, "loss": "bce", "seed": 3}, folder)
+
+
+def test_checkpoints_hold_nothing_that_runs_when_it_is_read(state: Any) -> None:
+    _, folder, _ = state
+    assert not list(folder.rglob("training_args.bin"))
+    for path in folder.rglob("*.pt*"):
+        with safe_globals():
+            torch.load(path, weights_only=True)
+
+
+def test_a_full_disk_stops_the_run_and_leaves_earlier_checkpoints_whole(
+    bert: Path, tmp_path: Path
+) -> None:
+    run, state = settings(bert, epochs=3), tmp_path / "state"
+    spec = {"runs": [run], "out": str(tmp_path / "out.json"), "checkpoint": str(state)}
+    spec["full"] = {"step": 6}  # in the second epoch of four steps
+    stopped = _in_process(tmp_path, spec)
+    assert stopped.returncode != 0
+    assert f"cannot write {state / 'checkpoint-8'}" in stopped.stderr
+    assert [path.name for path in state.glob("checkpoint-*")] == ["checkpoint-4"]
+    assert worker.run(run, state) == worker.run(run)
+
+
+def test_training_stops_early_by_the_metric_of_the_users_choice(bert: Path) -> None:
+    # With a vanishing rate nothing improves after the first epoch.
+    run = settings(bert, epochs=6, patience=2, learning_rate=1e-12, metric="ranking_loss")
+    result = worker.run(run)
+    assert len(result["metrics"]) == 3
+    assert result["epoch"] == 1
+
+
+def test_a_run_that_stopped_early_is_finished(bert: Path, tmp_path: Path) -> None:
+    run = settings(bert, epochs=6, patience=2, learning_rate=1e-12)
+    assert worker.run(run, tmp_path / "state") == worker.run(run, tmp_path / "state")
+
+
+def test_the_papers_preset_is_adam_at_its_rate_for_its_epochs(
+    bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: dict[str, Any] = {}
+    run = transformer._Trainer.run
+
+    def watch(self: Any) -> None:
+        run(self)
+        group = self.optimizer.param_groups[0]
+        seen.update(rate=group["lr"], decay=group["weight_decay"], epochs=self.state.epoch)
+
+    monkeypatch.setattr(transformer._Trainer, "run", watch)
+    worker.run({"model": f"hf:{bert}", "preset": "paper"})
+    assert seen == {"rate": 2e-4, "decay": 0.0, "epochs": 20}
+
+
+def test_a_learned_bound_is_folded_into_the_bias(bert: Path) -> None:
+    network = load_network(str(bert), num_labels=5, ignore_mismatched_sizes=True).eval()
+    inputs = {"input_ids": torch.tensor([[2, 6, 7, 3]])}
+    before = network(**inputs).logits
+    fold_bound(network, ZLPRLoss(threshold=0.75))
+    assert torch.allclose(network(**inputs).logits, before - 0.75, atol=1e-6)
+    headless = torch.nn.Sequential(torch.nn.Linear(2, 5, bias=False))
+    with pytest.raises(UserError, match="no bias that could take the loss's bound"):
+        fold_bound(headless, ZLPRLoss(threshold=0.75))
+
+
+def test_a_model_with_a_learned_bound_is_cut_at_zero(bert: Path) -> None:
+    run = settings(bert, loss_params={"threshold": 3.0, "learn_threshold": True}, decode="zero")
+    shifted = worker.run(run)
+    plain = worker.run(settings(bert, decode="zero"))
+    # A bound that starts at 3 is folded away: scores lie about 0, not about 3.
+    assert abs(np.mean(shifted["scores"]) + 3 - np.mean(plain["scores"])) < 1.5
+
+
+@pytest.mark.parametrize("loss", zlpr.losses.available())
+def test_every_loss_trains(bert: Path, loss: str) -> None:
+    result = worker.run(settings(bert, loss=loss, epochs=1, batch_size=32))
+    assert np.isfinite(result["losses"]).all()
+    assert np.isfinite(result["scores"]).all()
+
+
+def test_texts_that_are_empty_or_huge_are_trained_on_and_predicted(bert: Path) -> None:
+    texts = ["", "the horse " * 1_000_000, *TRAIN.inputs[2:]]
+    data = dataclasses.replace(TRAIN, texts=texts)
+    config = TrainingConfig(**settings(bert, epochs=1, batch_size=64))
+    model = fit(data, VALIDATION, config).model
+    scores = model.predict_scores(["", texts[1]])
+    assert scores.shape == (2, 5)
+    assert np.isfinite(scores).all()
+    assert model.predict_scores([]).shape == (0, 5)
+
+
+def test_scores_do_not_depend_on_the_company_a_text_is_in(fitted: Any) -> None:
+    model = fitted[0].model
+    together = model.predict_scores(TEST.inputs)
+    alone = np.concatenate([model.predict_scores([text]) for text in TEST.inputs])
+    np.testing.assert_allclose(together, alone, atol=1e-5)
+
+
+def test_logs_go_where_the_user_reports_to(bert: Path, tmp_path: Path) -> None:
+    worker.run(settings(bert, report_to=["tensorboard"]), tmp_path / "state")
+    assert list((tmp_path / "state" / "runs").rglob("events.out.tfevents.*"))
+    with pytest.raises(UserError, match="tensorboard's logs go to the checkpoint folder"):
+        worker.run(settings(bert, report_to=["tensorboard"]))
+
+
+def test_a_users_mistake_is_one_clear_line(bert: Path, tmp_path: Path) -> None:
+    missing = tmp_path / "missing"
+    with pytest.raises(UserError, match=f"cannot load the tokenizer '{missing}': no such folder"):
+        worker.run({"model": f"hf:{missing}"})
+    with pytest.raises(UserError, match="max_length 65: this model reads at most 64"):
+        worker.run(settings(bert, max_length=65))
+    features = dataclasses.replace(TRAIN, texts=None, features=np.zeros((len(TRAIN), 2)))
+    with pytest.raises(UserError, match="reads texts, and this data holds features"):
+        fit(features, features, TrainingConfig(**settings(bert)))
+    shutil.copytree(bert, tmp_path / "broken")
+    (tmp_path / "broken" / "model.safetensors").write_bytes(b"cut short")
+    with pytest.raises(UserError, match="cannot load the model"):
+        worker.run(settings(tmp_path / "broken"))

@@ -3,15 +3,21 @@
     python -m tests.training.worker SPEC.json
 
 SPEC.json: "runs", a list of `TrainingConfig` settings; "out", where to write what became of them;
-optionally "checkpoint", a folder, and "die", {"rank", "step"}: which process kills itself, when.
+optionally "checkpoint", a folder; "die", {"rank", "step"}: which process kills itself, when;
+"full", {"step"}: from when on no file of more than a kilobyte can be written.
 """
 
 import json
 import os
+import resource
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from transformers import TrainerCallback
+from transformers.trainer import DEFAULT_CALLBACKS
 
 from tests import tiny
 from zlpr.training import TrainingConfig, fit
@@ -36,23 +42,29 @@ def main() -> None:
     checkpoint = Path(spec["checkpoint"]) if "checkpoint" in spec else None
     die = spec.get("die", {"rank": -1, "step": -1})
     if die["rank"] == rank:
-        _kill_at(die["step"])
+        _at(die["step"], lambda: os.kill(os.getpid(), signal.SIGKILL))
+    if "full" in spec:
+        _at(spec["full"]["step"], _limit_files)
     results = [run(settings, checkpoint) for settings in spec["runs"]]
     if rank == 0:
         Path(spec["out"]).write_text(json.dumps(results))
 
 
-def _kill_at(step: int) -> None:
-    """Die at once, as under `kill -9`, when the Trainer begins this optimiser step."""
-    from transformers import TrainerCallback
-    from transformers.trainer import DEFAULT_CALLBACKS
+def _at(step: int, act: Callable[[], None]) -> None:
+    """Do something when the Trainer begins this optimiser step."""
 
-    class Killer(TrainerCallback):
+    class Act(TrainerCallback):
         def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             if state.global_step == step:
-                os.kill(os.getpid(), signal.SIGKILL)
+                act()
 
-    DEFAULT_CALLBACKS.append(Killer)
+    DEFAULT_CALLBACKS.append(Act)
+
+
+def _limit_files() -> None:
+    """Let writes fail beyond a kilobyte, as they do on a full disk."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
 
 
 if __name__ == "__main__":

@@ -155,9 +155,9 @@ def quiet() -> Iterator[None]:
 
 def _cannot_load(what: str, name_or_path: str, error: Exception) -> str:
     """One line: transformers explains at length, and its first line says what is wrong."""
-    if Path(name_or_path).is_dir():
-        where = "the folder"
+    path = Path(name_or_path).expanduser()
+    if not path.is_dir() and (path.is_absolute() or name_or_path.startswith(".")):
+        reason = "no such folder"
     else:
-        where = "neither a folder here nor a model that can be fetched"
-    reason = str(error).strip().splitlines() or [type(error).__name__]
-    return f"cannot load the {what} {name_or_path!r} ({where}): {reason[0]}"
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return f"cannot load the {what} {name_or_path!r}: {reason}"

@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import math
+import os
 import random
 import shutil
 import tempfile
@@ -92,6 +93,9 @@ RECIPES: Mapping[str, Recipe] = {
 }
 
 
+_BOARD = "TENSORBOARD_LOGGING_DIR"  # where Trainer's TensorBoard logs go if it is set
+
+
 def train_transformer(
     train: Dataset,
     validation: Dataset,
@@ -114,6 +118,10 @@ def train_transformer(
     """
     if train.texts is None or validation.texts is None:
         raise UserError(f"model {config.model!r} reads texts, and this data holds features")
+    if "tensorboard" in config.report_to and checkpoint is None and not os.environ.get(_BOARD):
+        raise UserError(
+            f"tensorboard's logs go to the checkpoint folder: give one, or set {_BOARD}"
+        )
     with _repeatable(config.seed), quiet():
         loss = _checked_loss(config, train)
         prepared = _prepare(train, validation, config)

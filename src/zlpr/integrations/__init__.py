@@ -1,0 +1,1 @@
+"""Losses, metrics and the linear model in other frameworks' clothes."""

@@ -1,0 +1,113 @@
+"""The losses and metrics in a Hugging Face `Trainer` script of one's own.
+
+A plain `Trainer` takes both as functions:
+
+    from transformers import Trainer
+    from zlpr.integrations.transformers import compute_loss_func, compute_metrics
+
+    trainer = Trainer(
+        model=model,  # AutoModelForSequenceClassification, any problem_type
+        args=args,
+        train_dataset=train,
+        eval_dataset=dev,
+        processing_class=tokenizer,
+        compute_loss_func=compute_loss_func("zlpr"),
+        compute_metrics=compute_metrics(),
+    )
+
+That is exact for losses that are means over samples, also under gradient accumulation and data
+parallelism. For losses over the batch (`zlpr.losses.info(name).over_batch`), for a bound that the
+loss learns and for the training extras use `MultiLabelTrainer` in place of `Trainer`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import EvalPrediction
+
+from zlpr.decoding import Rule, ZeroBound
+from zlpr.losses import registry
+from zlpr.metrics import Empty, MetricSet
+from zlpr.training.extras import Extras
+from zlpr.training.trainer import MultiLabelTrainer
+
+__all__ = ["Extras", "MultiLabelTrainer", "compute_loss_func", "compute_metrics"]
+
+LossFunction = Callable[..., Tensor]
+
+
+def compute_loss_func(loss: str = "zlpr", **params: Any) -> LossFunction:
+    """A loss of the registry as a `Trainer`'s `compute_loss_func`.
+
+    Given such a function, a Trainer no longer divides by the accumulation steps: it hands over
+    `num_items_in_batch`, the number of label cells in all passes and processes of the optimiser
+    step, and expects a share of the step's loss. A function that returns the mean of its pass
+    instead trains with a loss that is too large by the number of accumulation steps.
+
+    Args:
+        loss: a name of the registry, of a loss that is a mean over samples.
+        **params: the loss's parameters.
+
+    Raises:
+        ValueError: the loss looks at the whole batch, or has a bound to learn.
+
+    Example:
+        >>> function = compute_loss_func("bce")
+        >>> outputs = {"logits": torch.zeros(2, 3)}
+        >>> function(outputs, torch.zeros(2, 3), num_items_in_batch=torch.tensor(12))  # half of 4
+        tensor(1.0397)
+    """
+    module = registry.create(loss, **params)
+    if registry.info(loss).over_batch:
+        raise ValueError(f"{loss} looks at the whole batch at once: use MultiLabelTrainer")
+    if any(True for _ in module.parameters()):
+        raise ValueError(f"{loss} has a bound to learn: use MultiLabelTrainer")
+
+    def function(outputs: Any, labels: Tensor, num_items_in_batch: Any = None) -> Tensor:
+        logits = outputs["logits"] if isinstance(outputs, dict) else outputs[0]
+        value: Tensor = module.to(logits.device)(logits.float(), labels)
+        if num_items_in_batch is None:
+            return value
+        share: Tensor = value * (labels.numel() / num_items_in_batch)
+        return share
+
+    return function
+
+
+def compute_metrics(
+    decode: Rule | None = None, *, empty: Empty = "paper", loss: str | None = None, **params: Any
+) -> Callable[[EvalPrediction], dict[str, float]]:
+    """The metrics as a `Trainer`'s `compute_metrics`.
+
+    Args:
+        decode: what turns scores into label sets; the bound at 0 unless given.
+        empty: how empty cases count, as in `zlpr.metrics`.
+        loss: also give the loss, of all samples at once. A `MultiLabelTrainer` needs it for
+            `eval_loss`; a plain Trainer has its own.
+        **params: the loss's parameters.
+
+    Example:
+        >>> figures = compute_metrics()(
+        ...     EvalPrediction(np.array([[1.0, -1.0]]), np.array([[1.0, 0.0]]))
+        ... )
+        >>> figures["micro_f1"]
+        1.0
+    """
+    rule = decode or ZeroBound()
+    module = None if loss is None else registry.create(loss, **params)
+
+    def figures(prediction: EvalPrediction) -> dict[str, float]:
+        scores, targets = np.asarray(prediction.predictions), np.asarray(prediction.label_ids)
+        metrics = MetricSet(scores.shape[1], empty=empty)
+        metrics.update(targets > 0.5, scores, rule(scores))
+        values = metrics.compute()
+        if module is not None:
+            with torch.no_grad():
+                value = module(torch.from_numpy(scores).float(), torch.from_numpy(targets))
+            values["loss"] = float(value)
+        return values
+
+    return figures

@@ -1,0 +1,91 @@
+"""The losses and metrics in a plain Trainer, and in ours."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import Trainer, TrainingArguments
+
+import zlpr
+from tests import tiny
+from zlpr.integrations.transformers import MultiLabelTrainer, compute_loss_func, compute_metrics
+from zlpr.models.transformer import load_network, load_tokenizer
+
+DATA = tiny.texts(24, seed=8)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny.bert(tmp_path_factory.mktemp("bert"), dropout=0.0)
+
+
+def trained(
+    folder: Path, tmp_path: Path, trainer: Any, batch: int, steps: int, **options: Any
+) -> Any:
+    """A network after an epoch in the data's order, and the losses on the way."""
+    tokenizer = load_tokenizer(str(folder))
+    torch.manual_seed(0)
+    network = load_network(str(folder), num_labels=5, ignore_mismatched_sizes=True)
+    labels = DATA.labels.toarray().astype(np.float32)
+    items = [
+        {**tokenizer(text), "labels": row} for text, row in zip(DATA.inputs, labels, strict=True)
+    ]
+    args = TrainingArguments(
+        output_dir=str(tmp_path), per_device_train_batch_size=batch, num_train_epochs=1,
+        gradient_accumulation_steps=steps, train_sampling_strategy="sequential", optim="sgd",
+        learning_rate=0.5, lr_scheduler_type="constant", logging_steps=1, save_strategy="no",
+        report_to="none", disable_tqdm=True, use_cpu=True,
+    )  # fmt: skip
+    run = trainer(
+        model=network, args=args, train_dataset=items, eval_dataset=items,
+        processing_class=tokenizer, **options,
+    )  # fmt: skip
+    run.train()
+    losses = [entry["loss"] for entry in run.state.log_history if "loss" in entry]
+    return run, losses
+
+
+@pytest.mark.parametrize("loss", ["zlpr", "bce"])
+def test_accumulation_does_not_rescale_the_loss_of_a_plain_trainer(
+    folder: Path, tmp_path: Path, loss: str
+) -> None:
+    function = compute_loss_func(loss)
+    one, expected = trained(folder, tmp_path, Trainer, 12, 1, compute_loss_func=function)
+    two, losses = trained(folder, tmp_path, Trainer, 4, 3, compute_loss_func=function)
+    assert losses == pytest.approx(expected, rel=1e-4)
+    scores, targets = one.predict(one.eval_dataset)[:2]
+    value = zlpr.losses.create(loss)(torch.from_numpy(scores), torch.from_numpy(targets))
+    np.testing.assert_allclose(two.predict(two.eval_dataset)[0], scores, atol=1e-4)
+    assert 0 < float(value) < 10
+
+
+@pytest.mark.parametrize("loss", ["zlpr", "dice2", "two_way"])
+def test_our_trainer_takes_ordinary_datasets_and_sees_the_whole_batch(
+    folder: Path, tmp_path: Path, loss: str
+) -> None:
+    _, expected = trained(folder, tmp_path, MultiLabelTrainer, 12, 1, loss=loss)
+    _, losses = trained(folder, tmp_path, MultiLabelTrainer, 4, 3, loss=loss)
+    assert losses == pytest.approx(expected, rel=1e-4)
+
+
+def test_metrics_are_those_of_the_metrics_room(folder: Path, tmp_path: Path) -> None:
+    run, _ = trained(
+        folder, tmp_path, MultiLabelTrainer, 12, 1, compute_metrics=compute_metrics(loss="zlpr")
+    )
+    figures = run.evaluate()
+    scores, targets = run.predict(run.eval_dataset)[:2]
+    assert figures["eval_micro_f1"] == zlpr.metrics.micro_f1(targets > 0.5, scores > 0)
+    assert figures["eval_average_precision"] == pytest.approx(
+        zlpr.metrics.average_precision(targets > 0.5, scores)
+    )
+    expected = zlpr.losses.zlpr_loss(torch.from_numpy(scores), torch.from_numpy(targets))
+    assert figures["eval_loss"] == pytest.approx(float(expected), rel=1e-5)
+
+
+def test_a_loss_over_the_batch_is_refused_where_it_would_be_wrong() -> None:
+    with pytest.raises(ValueError, match="dice2 looks at the whole batch at once"):
+        compute_loss_func("dice2")
+    with pytest.raises(ValueError, match="zlpr has a bound to learn"):
+        compute_loss_func("zlpr", learn_threshold=True)

@@ -1,0 +1,73 @@
+"""A run resumes from checkpoints that are whole, and only from its own."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from zlpr._errors import UserError
+from zlpr.training import checkpoints
+
+
+def write(folder: Path, step: int, best: int | None = None, stopped: bool = False) -> Path:
+    checkpoint = folder / f"checkpoint-{step}"
+    checkpoint.mkdir(parents=True)
+    (checkpoint / "model.safetensors").write_bytes(b"weights")
+    state = {
+        "best_global_step": best,
+        "stateful_callbacks": {"TrainerControl": {"args": {"should_training_stop": stopped}}},
+    }
+    (checkpoint / "trainer_state.json").write_text(json.dumps(state))
+    checkpoints.seal(checkpoint)
+    return checkpoint
+
+
+def test_the_newest_whole_checkpoint_is_resumed_from(tmp_path: Path) -> None:
+    assert checkpoints.latest(tmp_path) is None
+    write(tmp_path, 5)
+    newest = write(tmp_path, 10, best=5)
+    assert checkpoints.latest(tmp_path) == newest
+
+
+@pytest.mark.parametrize("fault", ["altered", "missing", "unsealed", "garbled seal"])
+def test_a_checkpoint_with_a_fault_is_passed_over_and_named(
+    tmp_path: Path, fault: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    whole, broken = write(tmp_path, 5), write(tmp_path, 10)
+    if fault == "altered":
+        (broken / "model.safetensors").write_bytes(b"weightz")
+    elif fault == "missing":
+        (broken / "model.safetensors").unlink()
+    elif fault == "unsealed":
+        (broken / checkpoints.SEAL).unlink()
+    else:
+        (broken / checkpoints.SEAL).write_text("{")
+    assert checkpoints.latest(tmp_path) == whole
+    assert "checkpoint-10" in caplog.text
+    checkpoints.remove_newer(tmp_path, whole)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-5"]
+
+
+def test_a_checkpoint_whose_best_is_lost_is_passed_over(tmp_path: Path) -> None:
+    write(tmp_path, 10, best=5)
+    assert checkpoints.latest(tmp_path) is None
+
+
+def test_a_run_that_stopped_early_says_so(tmp_path: Path) -> None:
+    assert not checkpoints.is_final(write(tmp_path, 5))
+    assert checkpoints.is_final(write(tmp_path, 10, stopped=True))
+
+
+def test_a_folder_belongs_to_one_run(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    checkpoints.claim(folder, {"loss": "zlpr", "seed": 0})
+    checkpoints.claim(folder, {"loss": "zlpr", "seed": 0})
+    with pytest.raises(UserError, match=r"checkpoints of another run \(different: loss\)"):
+        checkpoints.claim(folder, {"loss": "bce", "seed": 0})
+
+
+def test_a_users_folder_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("mine")
+    with pytest.raises(UserError, match="not empty, and no checkpoints of a run are in it"):
+        checkpoints.claim(tmp_path, {"seed": 0})
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]

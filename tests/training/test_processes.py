@@ -1,0 +1,100 @@
+"""Several processes train as one does, and outlive the death of any of them."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.training import worker
+
+ROOT = Path(__file__).parents[2]
+
+
+def settings(folder: Path, **options: Any) -> dict[str, Any]:
+    base = {"model": f"hf:{folder}", "learning_rate": 0.01, "epochs": 2, "batch_size": 16}
+    return {**base, **options}
+
+
+def write(tmp_path: Path, runs: list[dict[str, Any]], **options: Any) -> Path:
+    spec = tmp_path / "spec.json"
+    spec.write_text(json.dumps({"runs": runs, "out": str(tmp_path / "out.json"), **options}))
+    return spec
+
+
+def torchrun(spec: Path) -> list[dict[str, Any]]:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    done = subprocess.run(
+        [*command, "-m", "tests.training.worker", str(spec)],
+        cwd=ROOT, capture_output=True, text=True, timeout=240,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    results: list[dict[str, Any]] = json.loads((spec.parent / "out.json").read_text())
+    return results
+
+
+def assert_alike(result: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert result["losses"] == pytest.approx(expected["losses"], rel=1e-4)
+    assert result["metrics"] == pytest.approx(expected["metrics"], rel=1e-3)
+    assert result["epoch"] == expected["epoch"]
+    np.testing.assert_allclose(result["scores"], expected["scores"], atol=2e-3)
+
+
+def test_two_processes_train_as_one_with_the_same_batch(still_bert: Path, tmp_path: Path) -> None:
+    runs = [
+        settings(still_bert, loss="zlpr"),
+        settings(still_bert, loss="zlpr", loss_params={"learn_threshold": True}),
+        settings(still_bert, loss="bce"),
+        settings(still_bert, loss="dice2"),
+        settings(still_bert, loss="dice2", accumulation_steps=2),
+        settings(still_bert, loss="two_way"),
+        settings(still_bert, loss="sigmoid_f1", metric="micro_f1"),
+    ]
+    for run, result in zip(runs, torchrun(write(tmp_path, runs)), strict=True):
+        assert_alike(result, worker.run(run))
+
+
+def test_all_extras_run_in_two_processes(bert: Path, tmp_path: Path) -> None:
+    extras = {"label_smoothing": 0.1, "mixup": 0.2, "r_drop": 1.0, "vat": 1.0}
+    runs = [settings(bert, loss=loss, accumulation_steps=2, **extras) for loss in ("zlpr", "dice2")]
+    for result in torchrun(write(tmp_path, runs)):
+        assert np.isfinite(result["losses"]).all()
+        assert np.isfinite(result["scores"]).all()
+
+
+def test_the_others_notice_a_dead_process_and_the_run_goes_on_from_its_checkpoint(
+    still_bert: Path, tmp_path: Path
+) -> None:
+    run = settings(still_bert, loss="dice2", epochs=3, process_timeout=20)
+    checkpoint = {"checkpoint": str(tmp_path / "state")}
+    # Four steps an epoch: process 1 dies in the second, after one whole checkpoint.
+    spec = write(tmp_path, [run], die={"rank": 1, "step": 6}, **checkpoint)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    group = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.training.worker", str(spec)],
+            cwd=ROOT, env={**os.environ, **group, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stderr=subprocess.PIPE, text=True,
+        )
+        for rank in range(2)
+    ]  # fmt: skip
+    try:
+        _, said = processes[0].communicate(timeout=120)
+        assert processes[1].wait(timeout=60) == -signal.SIGKILL
+    finally:
+        for process in processes:
+            process.kill()
+    assert processes[0].returncode not in (0, None)
+    assert "another process of this run died or did not answer for 20 s" in said
+    assert not (tmp_path / "out.json").exists()
+    (resumed,) = torchrun(write(tmp_path, [run], **checkpoint))
+    assert_alike(resumed, worker.run(run))
