@@ -159,22 +159,22 @@ def test_prepared_sets_load_as_they_were_read(name, tmp_path, capsys):
 
 
 def more_rows(folder, target):
-    """Copy a source's files with its rows several times over, each time with other texts."""
+    """Copy a source's files with its rows four times over, each time with other ids and texts."""
     target.mkdir()
     for path in folder.iterdir():
-        text = path.read_text("utf-8")
-        header, rows = ("", text) if path.suffix != ".csv" else text.split("\n", 1)
-        copies = [
-            rows.replace("一", f"{n}一").replace("折叠", f"{n}折叠").replace("eal", f"eal {n}")
-            for n in range(4)
-        ]
-        copies = [
-            copy.replace("CN10", f"CN{n}10").replace("70", f"{n}70")
-            for n, copy in enumerate(copies)
-        ]
-        copies = [copy.replace("heat", f"heat {n}") for n, copy in enumerate(copies)]
-        (target / path.name).write_text(f"{header}\n" * bool(header) + "".join(copies), "utf-8")
+        header, rows = "", path.read_text("utf-8")
+        if path.suffix == ".csv":
+            header, rows = rows.split("\n", 1)
+            header += "\n"
+        copies = [varied(rows, number) for number in range(4)]
+        (target / path.name).write_text(header + "".join(copies), "utf-8")
     return target
+
+
+def varied(rows, number):
+    for word in ("一", "折叠", "eal", "heat", "CN10", "70", "118568", "069000"):
+        rows = rows.replace(word, f"{word}{number}")
+    return rows
 
 
 def test_a_source_with_two_sets_gives_both_in_one_reading(tmp_path, capsys):
@@ -186,7 +186,8 @@ def test_a_source_with_two_sets_gives_both_in_one_reading(tmp_path, capsys):
     assert "Movie-Name: 4 samples" in out
     assert "left out: 1 x plot of a film without metadata" in out
     names, plots = load(tmp_path / "Movie-Name"), load(tmp_path / "Movie-Summary")
-    assert sorted(names.ids) == sorted(plots.ids)
+    part_of = dict(zip(names.ids, names.split, strict=True))
+    assert part_of == dict(zip(plots.ids, plots.split, strict=True))
 
 
 def test_prepare_is_decided_by_its_seed(tmp_path, capsys):

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from scipy import sparse
 
 from zlpr._errors import UserError
 from zlpr.data import demo, load, make_split, saving
@@ -52,6 +53,22 @@ def test_labels_keep_their_order_and_those_that_never_occur(tmp_path):
     )
     save(data, tmp_path / "out")
     same(data, load(tmp_path / "out"))
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_features_come_back_with_their_labels_names(dense, tmp_path):
+    features = np.array([[1.5, 0, 2], [0, 0, 3], [4, 5, 0.25]], dtype=np.float32)
+    data = Dataset.from_label_sets(
+        [{"z"}, {"a", "z"}, set()],
+        label_names=["z", "never", "a"],
+        features=features if dense else sparse.csr_array(features),
+        split=np.array(["train", "validation", "test"]),
+    )
+    save(data, tmp_path / "out")
+    again = load(tmp_path / "out")
+    assert again.label_names == data.label_names
+    assert again.label_sets() == data.label_sets()
+    np.testing.assert_array_equal(sparse.csr_array(again.features).toarray(), features)
 
 
 def test_nothing_is_overwritten_unasked(tmp_path):

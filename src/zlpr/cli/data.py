@@ -6,7 +6,7 @@ import dataclasses
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from zlpr._errors import UserError
 from zlpr.cli._console import print_json, print_table
@@ -296,11 +296,13 @@ def run_prepare(args: argparse.Namespace) -> None:
             skip_bad_rows=args.skip_bad_rows,
             advance=advance,
         )
+    # A source's sets share their split, as in the paper: their ids agree where their texts do not.
+    by: Literal["id", "content"] = "id" if len(source.sets) > 1 else "content"
     written = []
     for name, data in prepared.datasets.items():
         folder = out if len(sets) == 1 else out / name
         with progress(f"writing {folder}"):
-            divided = data if data.split is not None else make_split(data, seed=args.seed)
+            divided = data if data.split is not None else make_split(data, seed=args.seed, by=by)
             files = save(divided, folder, overwrite=args.overwrite)
         written.append({"name": name, "folder": str(folder), **_report(divided, files)})
     if args.json:

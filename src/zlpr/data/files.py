@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
 from zlpr._errors import UserError
 
@@ -96,11 +96,18 @@ def read_lines(
     With `keep_returns` the ``\r`` stays, for formats in which it may be part of a field.
     """
     with open_bytes(path) as stream:
-        for lines in _split_lines(_decoded(path, stream, encoding), path):
-            if keep_returns:
-                yield lines
-            else:
-                yield Lines(lines.first, [line.removesuffix("\r") for line in lines.texts])
+        yield from lines_of(stream, path, encoding, keep_returns=keep_returns)
+
+
+def lines_of(
+    stream: IO[bytes], path: Path, encoding: str = "utf-8", *, keep_returns: bool = False
+) -> Iterator[Lines]:
+    """As `read_lines`, from what is open already; `path` only stands in messages."""
+    for lines in _split_lines(_decoded(path, stream, encoding), path):
+        if keep_returns:
+            yield lines
+        else:
+            yield Lines(lines.first, [line.removesuffix("\r") for line in lines.texts])
 
 
 def read_text(path: Path, encoding: str = "utf-8", *, limit: int) -> str:
@@ -132,7 +139,7 @@ def _split_lines(pieces: Iterator[str], path: Path) -> Iterator[Lines]:
         yield Lines(first, [rest])
 
 
-def _decoded(path: Path, stream: BinaryIO, encoding: str) -> Iterator[str]:
+def _decoded(path: Path, stream: IO[bytes], encoding: str) -> Iterator[str]:
     try:
         decoder = codecs.getincrementaldecoder(encoding)()
     except LookupError:

@@ -10,8 +10,8 @@ from pathlib import Path
 from zlpr._atomic import write_text
 from zlpr._errors import UserError
 from zlpr.data.dataset import SPLIT_NAMES, Dataset
-from zlpr.data.formats import FORMATS
 from zlpr.data.reading import LABELS_FILE
+from zlpr.data.writing import write
 
 
 def save(dataset: Dataset, folder: str | Path, *, overwrite: bool = False) -> list[Path]:
@@ -44,17 +44,15 @@ def save(dataset: Dataset, folder: str | Path, *, overwrite: bool = False) -> li
     ]
     if unlistable:
         raise UserError(f"the label {unlistable[0]!r} cannot stand on a line of {LABELS_FILE}")
-    form = FORMATS["svm" if dataset.texts is None else "jsonl"]
+    ending = ".svm" if dataset.texts is None else ".jsonl"
     with _whole_folder(Path(folder), overwrite) as beside:
         for name in SPLIT_NAMES:
             part = replace(dataset.part(name), split=None)
             if len(part):
-                path = beside / f"{name}{form.suffixes[0]}"
-                with path.open("w", encoding="utf-8", newline="\n") as stream:
-                    form.write(part, stream)
+                write(part, beside / f"{name}{ending}")
         write_text(beside / LABELS_FILE, "".join(f"{name}\n" for name in dataset.label_names))
         names = [path.name for path in beside.iterdir()]
-    order = {f"{name}{form.suffixes[0]}": place for place, name in enumerate(SPLIT_NAMES)}
+    order = {f"{name}{ending}": place for place, name in enumerate(SPLIT_NAMES)}
     return [Path(folder) / name for name in sorted(names, key=lambda name: order.get(name, 9))]
 
 

@@ -30,8 +30,8 @@ def test_genres_are_told_apart_by_their_id():
     ("file", "row", "problem"),
     [
         ("movie.metadata.tsv", "1\t2\t3\n", "line 6: 3 columns, expected 9"),
-        ("movie.metadata.tsv", "1\t2\tName\t\t\t\t{}\t{}\tDrama\n", "line 6: column 9: expected"),
-        ("movie.metadata.tsv", '1\t2\tName\t\t\t\t{}\t{}\t["a"]\n', "line 6: column 9: expected"),
+        ("movie.metadata.tsv", "1\t2\tName\t\t\t\t{}\t{}\tDrama\n", "line 6, column 9: expected"),
+        ("movie.metadata.tsv", '1\t2\tName\t\t\t\t{}\t{}\t["a"]\n', "line 6, column 9: expected"),
         ("plot_summaries.txt", "no tab\n", "line 6: 1 column, expected 2"),
     ],
 )

@@ -25,4 +25,4 @@ def test_columns_can_be_named(tmp_path):
         prepare("CNIPA", tmp_path)
     columns = {"title": "题名", "abstract": "内容", "ipc": "类"}
     data = prepare("CNIPA-Abstract", tmp_path, columns=columns).datasets["CNIPA-Abstract"]
-    assert (data.texts, data.label_sets(), data.ids) == (["可折叠。"], [("E06C",)], ["line 2"])
+    assert (data.texts, data.label_sets(), data.ids) == (["可折叠。"], [("E06C",)], ["table.csv:2"])

@@ -123,7 +123,9 @@ def test_damaged_files_are_named(packing, tmp_path):
 def test_other_encodings_are_refused_by_line_and_read_by_name(tmp_path):
     text = (FILES / "cnipa" / "patents.csv").read_text("utf-8")
     (tmp_path / "patents.csv").write_bytes(text.encode("gb18030"))
-    with pytest.raises(UserError, match=r"patents\.csv, line 1, byte \d+: not utf-8.*--encoding"):
+    with pytest.raises(
+        UserError, match=r"patents\.csv, line 1, column \d+: byte 0x.. is not UTF-8.*gb18030"
+    ):
         prepare("CNIPA", tmp_path)
     read = prepare("CNIPA-Title", tmp_path, encoding="gb18030").datasets["CNIPA-Title"]
     assert read.texts == prepare("CNIPA-Title", FILES / "cnipa").datasets["CNIPA-Title"].texts
@@ -142,9 +144,9 @@ def test_bad_rows_are_listed_or_skipped(tmp_path):
     with pytest.raises(UserError) as refused:
         prepare("Toxic", tmp_path)
     message = str(refused.value)
-    assert "train.csv, line 8: 2 columns, expected 8" in message
-    assert "line 9: column obscene: '2', expected 0 or 1" in message
-    assert "and 3 more bad rows" in message
+    assert "train.csv: 6 bad rows: line 8: 2 columns, expected 8" in message
+    assert "line 9, column 'obscene': expected 0 or 1, got '2'" in message
+    assert "and 1 more" in message
     assert "\n" not in message
     prepared = prepare("Toxic", tmp_path, skip_bad_rows=True)
     assert prepared.left_out == {"bad row": 6}
@@ -170,7 +172,9 @@ def test_an_open_quote_is_reported_by_line(tmp_path):
     (tmp_path / "train.csv").write_text(
         (FILES / "toxic" / "train.csv").read_text() + '"never closed'
     )
-    with pytest.raises(UserError, match=r"train\.csv, line 8: unexpected end of data"):
+    with pytest.raises(
+        UserError, match=r"train\.csv, line 8: not a row of a table: unexpected end of data"
+    ):
         prepare("Toxic", tmp_path)
 
 

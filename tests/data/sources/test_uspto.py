@@ -71,7 +71,7 @@ def test_malformed_document_is_reported_by_line_and_skipped_alone(tmp_path):
     broken = DOCUMENTS[0].replace(b"</i>", b"</b>")
     folder = write_week(tmp_path, DOCUMENTS[3] + broken + DOCUMENTS[0])
     line = (DOCUMENTS[3] + broken).split(b"</b> pump")[0].count(b"\n") + 1
-    with pytest.raises(UserError, match=rf"ipg\.xml, line {line}: column \d+: not well-formed XML"):
+    with pytest.raises(UserError, match=rf"ipg\.xml, line {line}, column \d+: not well-formed XML"):
         prepare("USPTO-Title", folder)
     prepared = prepare("USPTO-Title", folder, skip_bad_rows=True)
     assert prepared.datasets["USPTO-Title"].ids == ["06900000", "11856841"]

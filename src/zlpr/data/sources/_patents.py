@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from zlpr._errors import UserError
-from zlpr.data.dataset import SplitName
+from zlpr.data.dataset import split_name
 from zlpr.data.sources._raw import RawFile
 from zlpr.data.sources._reading import Reading, table
 from zlpr.data.sources._source import Record
@@ -39,13 +39,6 @@ COLUMN_NAMES = {
     ),
     "id": ("id", "publication_number", "patent_number", "公开号", "公开(公告)号", "申请号"),
 }
-_SPLITS: dict[str, SplitName] = {
-    "train": "train",
-    "val": "validation",
-    "validation": "validation",
-    "dev": "validation",
-    "test": "test",
-}
 EXPECTS_TABLE = (
     "a CSV or TSV table with the columns title, abstract and ipc "
     "(name others with --column title=NAME)"
@@ -70,9 +63,9 @@ def ipc_subclasses(text: str) -> tuple[str, ...]:
 def table_records(file: RawFile, reading: Reading) -> Iterator[Record]:
     """Read a table of patents: title, abstract, and IPC codes in one cell.
 
-    A file named train, val, validation, dev or test is that part of a predefined split.
+    A file called after a part (train, dev, test) is that part of a predefined split.
     """
-    split = _SPLITS.get(file.name.lower().partition(".")[0])
+    split = split_name(file.name.partition(".")[0])
     rows = table(file, reading)
     _, header = next(rows)
     title, abstract, ipc = (
@@ -85,7 +78,7 @@ def table_records(file: RawFile, reading: Reading) -> Iterator[Record]:
             continue
         labels = ipc_subclasses(cells[ipc])
         if labels:
-            name = f"line {line}" if identifier < 0 else cells[identifier]
+            name = f"{file.name}:{line}" if identifier < 0 else cells[identifier]
             yield Record(name, (cells[title], cells[abstract]), labels, split)
         else:
             reading.leave_out("no IPC code")

@@ -1,14 +1,16 @@
 """Read a publisher's rows: decode, split, and remember what could not be used and why."""
 
 import csv
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from zlpr._errors import UserError
+from zlpr.data.files import MAX_LINE, lines_of
+from zlpr.data.problems import Problems, quote
 from zlpr.data.sources._raw import Advance, RawFile
-
-_SHOWN, _ENOUGH = 3, 100
 
 
 @dataclass
@@ -17,7 +19,7 @@ class Reading:
 
     Attributes:
         skip_bad_rows: count malformed rows instead of refusing the file.
-        encoding: of text files; any that keeps ASCII as it is (UTF-8, GB18030, Latin-1).
+        encoding: of text files.
         columns: the user's names for a table's columns, such as {"title": "发明名称"}.
         advance: hears of each number of bytes read from disk.
         left_out: rows that the publisher has but the set cannot use, by reason.
@@ -28,72 +30,56 @@ class Reading:
     columns: Mapping[str, str] = field(default_factory=dict)
     advance: Advance = lambda count: None
     left_out: Counter[str] = field(default_factory=Counter)
-    _bad: list[str] = field(default_factory=list)
+    _problems: dict[str, Problems] = field(default_factory=dict)
 
     def leave_out(self, reason: str) -> None:
         """Count a well-formed row that the set has no use for."""
         self.left_out[reason] += 1
 
-    def reject(self, file: RawFile, line: int, problem: str) -> None:
-        """Count a malformed row; many of them end the reading unless they are to be skipped."""
-        if self.skip_bad_rows:
-            self.left_out["bad row"] += 1
-            return
-        self._bad.append(f"{file}, line {line}: {problem}")
-        if len(self._bad) >= _ENOUGH:
-            self.finish()
+    def reject(
+        self, file: RawFile, line: int, problem: str, *, column: int | str | None = None
+    ) -> None:
+        """Count a malformed row."""
+        name = str(file)
+        self._problems.setdefault(name, Problems(name)).add(line, problem, column=column)
 
     def finish(self) -> None:
-        """Refuse the file if it had malformed rows, showing the first few."""
-        if not self._bad:
-            return
-        more = len(self._bad) - _SHOWN
-        tail = f"; and {more} more bad rows" if more > 0 else ""
-        advice = " (--skip-bad-rows leaves them out)"
-        raise UserError("; ".join(self._bad[:_SHOWN]) + tail + advice)
+        """Refuse the first file that had malformed rows, unless they are to be skipped."""
+        for problems in self._problems.values():
+            if not self.skip_bad_rows:
+                raise problems.error()
+            self.left_out["bad row"] += problems.count
 
 
 def lines(file: RawFile, reading: Reading) -> Iterator[tuple[int, str]]:
-    """Number and text of each line, the newline kept."""
+    """Number and text of each line, without its end."""
     with file.open(reading.advance) as stream:
-        for number, raw in enumerate(stream, 1):
-            content = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
-            try:
-                yield number, content.decode(reading.encoding)
-            except UnicodeDecodeError as wrong:
-                raise UserError(
-                    f"{file}, line {number}, byte {wrong.start + 1}: not {reading.encoding}; "
-                    "name the file's encoding with --encoding, such as gb18030"
-                ) from wrong
+        for block in lines_of(stream, Path(str(file)), reading.encoding):
+            yield from enumerate(block.texts, block.first)
 
 
-def table(
-    file: RawFile, reading: Reading, delimiter: str | None = None
-) -> Iterator[tuple[int, list[str]]]:
-    """Number of the last line and the cells of each row of a CSV or TSV file, header included.
+def table(file: RawFile, reading: Reading) -> Iterator[tuple[int, list[str]]]:
+    """Number of the first line and the cells of each row of a CSV or TSV file, header included.
 
     The delimiter is a tab where the first line has one, else a comma.
     """
-    numbered = lines(file, reading)
-    first = next(numbered, None)
+    texts = (text for _, text in lines(file, reading))
+    first = next(texts, None)
     if first is None:
         raise UserError(f"{file}: the file is empty")
-    separator = delimiter or ("\t" if "\t" in first[1] else ",")
-
-    def texts() -> Iterator[str]:
-        yield first[1]
-        yield from (text for _, text in numbered)
-
-    rows = csv.reader(texts(), delimiter=separator, strict=True)
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE))
+    ended = (f"{text}\n" for text in itertools.chain([first], texts))
+    rows = csv.reader(ended, delimiter="\t" if "\t" in first else ",", strict=True)
     while True:
+        line = rows.line_num + 1
         try:
             cells = next(rows)
         except StopIteration:
             return
         except csv.Error as wrong:
-            raise UserError(f"{file}, line {rows.line_num}: {wrong}") from wrong
+            raise UserError(f"{file}, line {line}: not a row of a table: {wrong}") from wrong
         if cells:
-            yield rows.line_num, cells
+            yield line, cells
 
 
 def positions(file: RawFile, header: Sequence[str], names: Sequence[str]) -> list[int]:
@@ -127,6 +113,6 @@ def indicated(
     """The names whose cell is 1; None, and the row rejected, where a cell is neither 0 nor 1."""
     for name, cell in zip(names, cells, strict=True):
         if cell not in {"0", "1"}:
-            reading.reject(file, line, f"column {name}: '{cell}', expected 0 or 1")
+            reading.reject(file, line, f"expected 0 or 1, got {quote(cell)}", column=name)
             return None
     return tuple(name for name, cell in zip(names, cells, strict=True) if cell == "1")

@@ -33,7 +33,7 @@ def records(raw: Path, reading: Reading) -> Iterator[Record]:
     films = _read_films(metadata, reading)
     labels = _labels(films)
     for line, text in lines(plots, reading):
-        identifier, tab, plot = text.rstrip("\r\n").partition("\t")
+        identifier, tab, plot = text.partition("\t")
         if not tab:
             reading.reject(plots, line, "1 column, expected 2 (film id, plot)")
         elif identifier not in films:
@@ -46,13 +46,13 @@ def records(raw: Path, reading: Reading) -> Iterator[Record]:
 def _read_films(file: RawFile, reading: Reading) -> dict[str, _Film]:
     films = {}
     for line, text in lines(file, reading):
-        cells = text.rstrip("\r\n").split("\t")
+        cells = text.split("\t")
         if len(cells) != METADATA_COLUMNS:
             reading.reject(file, line, f"{len(cells)} columns, expected {METADATA_COLUMNS}")
             continue
         genres = _parse_genres(cells[8])
         if genres is None:
-            reading.reject(file, line, "column 9: expected genres as a JSON map of id to name")
+            reading.reject(file, line, "expected genres as a JSON map of id to name", column=9)
             continue
         films[cells[0]] = _Film(cells[2], genres)
     return films

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from zlpr._errors import UserError
 from zlpr.data.dataset import SplitName
+from zlpr.data.problems import quote
 from zlpr.data.sources._raw import RawFile, find
 from zlpr.data.sources._reading import Reading, indicated, lines, rows_of
 from zlpr.data.sources._source import Record, RemoteFile, Source
@@ -75,7 +76,7 @@ def simplified_records(raw: Path, reading: Reading) -> Iterator[Record]:
         raise UserError(f"{raw}: no {', '.join(sorted(missing))}; expected {EXPECTS_SIMPLIFIED}")
     for name, split in SPLIT_FILES.items():
         for line, text in lines(files[name], reading):
-            record = _simplified_record(files[name], line, text.rstrip("\r\n"), split, reading)
+            record = _simplified_record(files[name], line, text, split, reading)
             if record is not None:
                 yield record
 
@@ -90,7 +91,9 @@ def _simplified_record(
     numbers = cells[1].split(",")
     wrong = [n for n in numbers if not (n.isdecimal() and int(n) < len(LABELS))]
     if wrong:
-        reading.reject(file, line, f"column 2: label id '{wrong[0]}', expected 0 to 27")
+        reading.reject(
+            file, line, f"expected label ids from 0 to 27, got {quote(wrong[0])}", column=2
+        )
         return None
     return Record(cells[2], (cells[0],), tuple(LABELS[int(n)] for n in numbers), split)
 

@@ -22,7 +22,7 @@ def records(raw: Path, reading: Reading) -> Iterator[Record]:
     """
     for file in _headline_files(raw, reading):
         for line, text in lines(file, reading):
-            fields = text.rstrip("\r\n").split(SEPARATOR)
+            fields = text.split(SEPARATOR)
             if len(fields) < len(FIELDS) - 1:
                 expected = f"at least {len(FIELDS) - 1} (id, codes, title, keywords)"
                 reading.reject(

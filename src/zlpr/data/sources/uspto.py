@@ -55,7 +55,12 @@ def grant_records(file: RawFile, reading: Reading) -> Iterator[Record]:
             document = _Document()
             document.read(piece for _, piece in pieces)
             if document.problem:
-                reading.reject(file, line + document.problem_line, document.problem)
+                reading.reject(
+                    file,
+                    line + document.problem_line,
+                    document.problem,
+                    column=document.problem_column,
+                )
             elif document.root:
                 yield from _record_of(document, reading)
             line += document.newlines
@@ -96,6 +101,7 @@ class _Document:
     newlines: int = 0
     problem: str = ""
     problem_line: int = 0
+    problem_column: int | None = None
 
     def read(self, pieces: Iterable[bytes]) -> None:
         """Parse up to the abstract's end; of the rest, see only that it ends as it should."""
@@ -126,8 +132,8 @@ class _Document:
             reason = wrong.msg.partition(", line ")[
                 0
             ]  # lxml's lines count from the document's first
-            self.problem = f"column {wrong.position[1]}: not well-formed XML ({reason})"
-            self.problem_line = wrong.position[0] - 1
+            self.problem = f"not well-formed XML ({reason})"
+            self.problem_line, self.problem_column = wrong.position[0] - 1, wrong.position[1]
 
     def _parse(self, parser: Any, piece: bytes) -> bool:
         """Parse a piece and say whether more is wanted."""
