@@ -5,6 +5,7 @@ Checks of shapes and types always run. Checks of values need to look at the data
 left out.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -31,6 +32,63 @@ class Cells:
     mask: Tensor | None = None
 
 
+@dataclass(frozen=True)
+class Weighting:
+    """Mask and weights, checked; each per label or per cell of the scores.
+
+    Attributes:
+        label_mask: Shape (L,) or (..., L), or None.
+        label_weight: A number or of shape (), (L,) or (..., L), or None.
+        pos_weight: As `label_weight`.
+    """
+
+    label_mask: Tensor | None = None
+    label_weight: Weight | None = None
+    pos_weight: Weight | None = None
+
+    @classmethod
+    def check(
+        cls,
+        scores: Tensor,
+        label_mask: Tensor | None,
+        label_weight: Weight | None,
+        pos_weight: Weight | None = None,
+    ) -> "Weighting":
+        """Check mask and weights against the scores."""
+        check_mask(scores, label_mask)
+        return cls(
+            label_mask,
+            check_weight("label_weight", label_weight, scores),
+            check_weight("pos_weight", pos_weight, scores),
+        )
+
+    def cells(self, scores: Tensor, targets: Tensor) -> Cells:
+        """Fold mask and weights into the coefficients of the cells."""
+        scores = scores.to(working_dtype(scores))
+        truth = targets.to(scores.dtype)
+        positive, negative = truth, 1 - truth
+        if self.label_weight is not None:
+            positive, negative = positive * self.label_weight, negative * self.label_weight
+        if self.pos_weight is not None:
+            positive = positive * self.pos_weight
+        if self.label_mask is not None:
+            scores = torch.where(self.label_mask, scores, 0.0)
+            positive, negative = positive * self.label_mask, negative * self.label_mask
+        return Cells(scores, positive, negative, self.label_mask)
+
+    def flat(self, num_labels: int) -> "Weighting":
+        """The same for scores with all leading dimensions in one."""
+        return self._each(lambda x: x.reshape(-1, num_labels) if x.dim() > 1 else x)
+
+    def of(self, rows: slice) -> "Weighting":
+        """The part for some rows of a score matrix."""
+        return self._each(lambda x: x[rows] if x.dim() > 1 else x)
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> "Weighting":
+        parts = (self.label_mask, self.label_weight, self.pos_weight)
+        return Weighting(*(change(x) if isinstance(x, Tensor) else x for x in parts))  # type: ignore[arg-type]
+
+
 def prepare(
     scores: Tensor,
     targets: Tensor,
@@ -43,20 +101,7 @@ def prepare(
     """Check the arguments common to all losses and fold masks and weights into coefficients."""
     check_scores(scores)
     check_targets(scores, targets, hard=hard)
-    check_mask(scores, label_mask)
-    label_weight = check_weight("label_weight", label_weight, scores)
-    pos_weight = check_weight("pos_weight", pos_weight, scores)
-    scores = scores.to(working_dtype(scores))
-    truth = targets.to(scores.dtype)
-    positive, negative = truth, 1 - truth
-    if label_weight is not None:
-        positive, negative = positive * label_weight, negative * label_weight
-    if pos_weight is not None:
-        positive = positive * pos_weight
-    if label_mask is not None:
-        scores = torch.where(label_mask, scores, 0.0)
-        positive, negative = positive * label_mask, negative * label_mask
-    return Cells(scores, positive, negative, label_mask)
+    return Weighting.check(scores, label_mask, label_weight, pos_weight).cells(scores, targets)
 
 
 def working_dtype(scores: Tensor) -> torch.dtype:

@@ -52,10 +52,14 @@ def logsumexp(values: Tensor, coefficients: Tensor, batch: BatchReduction = ONE_
 
 
 def logsumexp1(values: Tensor, coefficients: Tensor) -> Tensor:
-    """`log(1 + sum_l c_l e^v_l)` over the labels; 0 where all c are 0.
+    """`log(1 + sum_l c_l e^v_l)` over the labels; 0 where all c are 0."""
+    return logsumexp1_of(*shifted_sum(values, coefficients, minimum=0.0))
 
-    With the shift `m >= 0` it is `m + log(e^-m + S) = m + log1p(S + expm1(-m))`, which keeps
-    every digit of a small sum (`m = 0`) and never overflows.
+
+def logsumexp1_of(shift: Tensor, total: Tensor) -> Tensor:
+    """`log(1 + e^m S)` from a shift `m >= 0` and the sum `S`, in which the largest term is c e^0.
+
+    It is `m + log(e^-m + S) = m + log1p(S + expm1(-m))`, which keeps every digit of a small sum
+    (`m = 0`) and never overflows.
     """
-    shift, total = shifted_sum(values, coefficients, minimum=0.0)
     return shift + torch.log1p(total + torch.expm1(-shift))

@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from zlpr.losses._arguments import Weight, check_scores, holds, prepare
+from zlpr.losses._arguments import Weight, Weighting, check_scores, check_targets, holds
 from zlpr.losses._bound import as_tensor, subtract_bound
-from zlpr.losses._logsumexp import logsumexp1
 from zlpr.losses._module import LossModule
 from zlpr.losses._reduce import Reduction, reduce
+from zlpr.losses._sides import values_from_indices, values_from_targets
 
 
 def zlpr_loss(
@@ -59,10 +59,11 @@ def zlpr_loss(
     References:
         Su et al., "ZLPR: A Novel Loss for Multi-label Classification", 2022.
     """
+    check_scores(scores)
+    check_targets(scores, targets)
+    weighting = Weighting.check(scores, label_mask, label_weight, pos_weight)
     scores = subtract_bound(scores, threshold, "threshold")
-    cells = prepare(scores, targets, label_mask, label_weight, pos_weight)
-    values = logsumexp1(-cells.scores, cells.positive) + logsumexp1(cells.scores, cells.negative)
-    return reduce(values, sample_weight, reduction)
+    return reduce(values_from_targets(scores, targets, weighting), sample_weight, reduction)
 
 
 def sparse_zlpr_loss(
@@ -108,17 +109,10 @@ def sparse_zlpr_loss(
         Su et al., "ZLPR: A Novel Loss for Multi-label Classification", 2022.
     """
     check_scores(scores)
-    targets = _targets_of(indices, scores)
-    return zlpr_loss(
-        scores,
-        targets,
-        threshold=threshold,
-        label_mask=label_mask,
-        label_weight=label_weight,
-        pos_weight=pos_weight,
-        sample_weight=sample_weight,
-        reduction=reduction,
-    )
+    _check_indices(indices, scores)
+    weighting = Weighting.check(scores, label_mask, label_weight, pos_weight)
+    scores = subtract_bound(scores, threshold, "threshold")
+    return reduce(values_from_indices(scores, indices, weighting), sample_weight, reduction)
 
 
 class ZLPRLoss(LossModule):
@@ -181,17 +175,6 @@ class SparseZLPRLoss(ZLPRLoss):
 
     def _example(self, scores: Tensor) -> Tensor:
         return torch.full((*scores.shape[:-1], 1), -1, device=scores.device)
-
-
-def _targets_of(indices: Tensor, scores: Tensor) -> Tensor:
-    """Boolean targets with the given positive labels."""
-    _check_indices(indices, scores)
-    num_labels = scores.shape[-1]
-    targets = torch.zeros(
-        (*scores.shape[:-1], num_labels + 1), dtype=torch.bool, device=scores.device
-    )
-    columns = torch.where(indices < 0, num_labels, indices).long()
-    return targets.scatter(-1, columns, True)[..., :num_labels]
 
 
 def _check_indices(indices: Any, scores: Tensor) -> None:

@@ -1,0 +1,309 @@
+"""ZLPR's two sides, `log(1 + sum_l a_l e^-s_l) + log(1 + sum_l b_l e^s_l)`, in three ways.
+
+- `two_sides` is the formula in differentiable operations: for `torch.compile`, for `torch.func`,
+  and where weights or targets want a gradient.
+- `HardSides` is for targets of 0 and 1 with few positive labels, given by their positions. It
+  reads the scores once, in blocks that stay in the cache, and keeps the exponentials: scaled in
+  place they are the gradient, so no memory of the scores' size is needed beyond it.
+- `SoftSides` is for all other targets. It computes block by block, forward and backward, and keeps
+  nothing of the scores' size.
+
+No side is found by subtracting the other from the whole, and no large constant stands for a label
+that does not count: its exponential is exactly 0.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from zlpr.losses._arguments import Cells, Weighting, working_dtype
+from zlpr.losses._logsumexp import logsumexp1, logsumexp1_of
+
+# Cells of a block: in float32 they take 1 MB, about what a core's cache holds.
+_BLOCK = 1 << 18
+
+
+# Where more of the cells than this are positive, a list of their positions does not pay.
+_FEW = 1 / 16
+
+
+def values_from_targets(scores: Tensor, targets: Tensor, weighting: Weighting) -> Tensor:
+    """One value per sample, shape (...), by the way that suits the targets; all shaped (..., L)."""
+    if not _is_plain(scores, targets, weighting):
+        return two_sides(weighting.cells(scores, targets))
+    shape = (scores.numel() // scores.shape[-1], scores.shape[-1])
+    matrix, truth, weighting = (
+        scores.reshape(shape),
+        targets.reshape(shape),
+        weighting.flat(shape[1]),
+    )
+    positions = _positions(truth)
+    if positions is None:
+        values: Tensor = SoftSides.apply(matrix, truth, weighting)  # type: ignore[no-untyped-call]
+    else:
+        values = _hard_values(matrix, Positives.at(positions, shape, weighting))
+    return values.view(scores.shape[:-1])
+
+
+def values_from_indices(scores: Tensor, indices: Tensor, weighting: Weighting) -> Tensor:
+    """One value per sample, shape (...), from the positive labels' indices, padded with -1."""
+    if not _is_plain(scores, indices, weighting):
+        return two_sides(weighting.cells(scores, _targets_of(indices, scores)))
+    shape = (scores.numel() // scores.shape[-1], scores.shape[-1])
+    indices = indices.reshape(shape[0], -1).long()
+    first = torch.arange(shape[0], device=indices.device).unsqueeze(1) * shape[1]
+    positions = torch.unique((indices + first)[indices >= 0])
+    positives = Positives.at(positions, shape, weighting.flat(shape[1]))
+    return _hard_values(scores.reshape(shape), positives).view(scores.shape[:-1])
+
+
+def two_sides(cells: Cells) -> Tensor:
+    """One value per sample, shape (...), in differentiable operations."""
+    return logsumexp1(-cells.scores, cells.positive) + logsumexp1(cells.scores, cells.negative)
+
+
+def slope_of_sides(cells: Cells) -> Tensor:
+    """The gradients of the samples' values in their scores, shape (..., L), differentiable."""
+    return _slope(cells.scores, cells.negative) - _slope(-cells.scores, cells.positive)
+
+
+@dataclass(frozen=True)
+class Positives:
+    """The positive labels among the cells of a score matrix of shape (B, L).
+
+    Attributes:
+        positions: Shape (n,), `row * L + label` of each positive cell, ascending, without repeats.
+        shape: (B, L).
+        weighting: Mask and weights.
+        rows: Shape (n,), the row of each positive cell.
+        starts: Shape (B + 1,), where in `positions` each row starts.
+    """
+
+    positions: Tensor
+    shape: tuple[int, int]
+    weighting: Weighting
+    rows: Tensor
+    starts: Tensor
+
+    @classmethod
+    def at(cls, positions: Tensor, shape: tuple[int, int], weighting: Weighting) -> "Positives":
+        """Find the rows of the positions, and leave out the masked ones."""
+        if weighting.label_mask is not None:
+            mask = weighting.label_mask.expand(shape).reshape(-1)
+            positions = positions[mask[positions]]
+        rows = positions.div(shape[1], rounding_mode="floor")
+        edges = torch.arange(shape[0] + 1, device=positions.device) * shape[1]
+        return cls(positions, shape, weighting, rows, torch.searchsorted(positions, edges))
+
+    def cells(self, scores: Tensor) -> Cells:
+        """The same as cells."""
+        targets = torch.zeros(self.shape, dtype=torch.bool, device=scores.device)
+        targets.view(-1)[self.positions] = True
+        return self.weighting.cells(scores, targets)
+
+    def exponents(self, scores: Tensor) -> Tensor:
+        """`log a_i - s_i` of the positive cells, shape (n,)."""
+        values = -scores.view(-1)[self.positions].to(working_dtype(scores))
+        for weight in (self.weighting.label_weight, self.weighting.pos_weight):
+            if weight is not None:
+                weight = torch.as_tensor(weight, dtype=values.dtype, device=values.device)
+                values += weight.expand(self.shape)[self.rows, self.positions % self.shape[1]].log()
+        return values
+
+    def sum_up(self, exponents: Tensor) -> Tensor:
+        """`log(1 + sum_P a e^-s)` of each row, shape (B,)."""
+        maximum = torch.segment_reduce(exponents, "max", offsets=self.starts, initial=0)
+        terms = self.exponentials(exponents, maximum)
+        total = torch.segment_reduce(terms, "sum", offsets=self.starts, initial=0)
+        return logsumexp1_of(maximum, total)
+
+    def exponentials(self, exponents: Tensor, shift: Tensor) -> Tensor:
+        """`e^(x - shift)` of the positive cells, none of which is above its row's shift."""
+        return (exponents - _finite(shift)[self.rows]).clamp_(max=0.0).exp_()
+
+    def write_negatives(self, out: Tensor, scores: Tensor, rows: slice, cells: slice) -> None:
+        """Write `log b_j + s_j` of some rows to `out`, and -inf where a cell is not negative."""
+        weighting = self.weighting.of(rows)
+        out.copy_(scores[rows])
+        if weighting.label_weight is not None:
+            weight = torch.as_tensor(weighting.label_weight, dtype=out.dtype, device=out.device)
+            out.add_(weight.log())
+        if weighting.label_mask is not None:
+            out.masked_fill_(~weighting.label_mask, -torch.inf)
+        out.view(-1).index_fill_(0, self.positions[cells] - rows.start * self.shape[1], -torch.inf)
+
+    def blocks(self) -> Iterator[tuple[slice, slice]]:
+        """The rows of each block, and where in `positions` their positive cells are."""
+        blocks = list(_blocks(self.shape, self.positions.device))
+        if len(blocks) == 1:
+            yield blocks[0], slice(None)
+            return
+        edges = self.starts[[0, *(rows.stop for rows in blocks)]].tolist()
+        for rows, first, last in zip(blocks, edges[:-1], edges[1:], strict=True):
+            yield rows, slice(first, last)
+
+
+class HardSides(torch.autograd.Function):
+    """One value per row from few positive cells: `HardSides.apply(scores, positives, keep)`.
+
+    The scores are contiguous, of shape (B, L). `keep` holds the exponentials for the backward pass.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, positives: Positives, keep: bool) -> Tensor:
+        """The values, shape (B,)."""
+        exponents = positives.exponents(scores)
+        above = positives.sum_up(exponents)
+        kept = torch.empty_like(scores) if keep else None
+        maximum, total = torch.empty_like(above), torch.empty_like(above)
+        for rows, cells in positives.blocks():
+            part = torch.empty_like(scores[rows], dtype=above.dtype) if kept is None else kept[rows]
+            positives.write_negatives(part, scores, rows, cells)
+            maximum[rows] = part.amax(dim=1).clamp_(min=0.0)
+            total[rows] = _exponentiate(part, maximum[rows]).sum(dim=1)
+        below = logsumexp1_of(maximum, total)
+        ctx.save_for_backward(scores, exponents, above, below, maximum)
+        ctx.positives, ctx.kept = positives, kept
+        return above + below
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None]:
+        """The gradient in the scores."""
+        scores, exponents, above, below, maximum = ctx.saved_tensors
+        positives: Positives = ctx.positives
+        if torch.is_grad_enabled():  # a gradient of the gradient is wanted
+            slope = slope_of_sides(positives.cells(scores))
+            return upstream.unsqueeze(1) * slope, None, None
+        scale = (upstream * torch.exp(_finite(maximum) - _finite(below))).unsqueeze(1)
+        # The kept exponentials become the gradient, once; a second pass computes them again.
+        slope, ctx.kept = ctx.kept, None
+        if slope is None:
+            slope = _slope_of_negatives(scores, positives, maximum, scale)
+        else:
+            slope.mul_(scale)
+        slope_of_positives = -upstream[positives.rows] * positives.exponentials(exponents, above)
+        slope.view(-1).index_copy_(0, positives.positions, slope_of_positives.to(slope.dtype))
+        return slope, None, None
+
+
+class SoftSides(torch.autograd.Function):
+    """One value per row from any targets: `SoftSides.apply(scores, targets, weighting)`."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, targets: Tensor, weighting: Weighting) -> Tensor:
+        """The values, shape (B,)."""
+        ctx.save_for_backward(scores, targets)
+        ctx.weighting = weighting
+        values = [
+            two_sides(weighting.of(rows).cells(scores[rows], targets[rows]))
+            for rows in _blocks(scores.shape, scores.device)
+        ]
+        return torch.cat(values)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None]:
+        """The gradient in the scores."""
+        scores, targets = ctx.saved_tensors
+        if torch.is_grad_enabled():  # a gradient of the gradient is wanted
+            slope = slope_of_sides(ctx.weighting.cells(scores, targets))
+            return upstream.unsqueeze(1) * slope, None, None
+        gradient = torch.empty_like(scores)
+        for rows in _blocks(scores.shape, scores.device):
+            slope = slope_of_sides(ctx.weighting.of(rows).cells(scores[rows], targets[rows]))
+            gradient[rows] = slope.mul_(upstream[rows].unsqueeze(1))
+        return gradient, None, None
+
+
+def _is_plain(scores: Tensor, truth: Tensor, weighting: Weighting) -> bool:
+    """Whether the tensors hold numbers, not a tracer's marks, and only scores want a gradient."""
+    if torch.compiler.is_compiling() or scores.numel() == 0:
+        return False
+    if scores.device.type not in ("cpu", "cuda"):
+        return False
+    others = [truth, weighting.label_mask, weighting.label_weight, weighting.pos_weight]
+    tensors = [tensor for tensor in others if isinstance(tensor, Tensor)]
+    if any(tensor.requires_grad for tensor in tensors):
+        return False
+    try:
+        for tensor in (scores, *tensors):
+            tensor.data_ptr()  # refused by fake tensors and within torch.func's transforms
+    except RuntimeError:
+        return False
+    tangent = forward_ad.unpack_dual(scores).tangent  # type: ignore[no-untyped-call]
+    return tangent is None
+
+
+def _positions(targets: Tensor) -> Tensor | None:
+    """Ascending positions of the ones among targets of 0 and 1; None where they are not few."""
+    if targets.device.type != "cpu":  # to find them would wait for the device
+        return None
+    nonzero = targets.detach().to(torch.bool).contiguous().numpy().ravel().nonzero()[0]
+    positions = torch.from_numpy(nonzero)  # by way of NumPy, whose search is four times as fast
+    if positions.numel() > _FEW * targets.numel():
+        return None
+    if targets.is_floating_point() and not bool((targets.reshape(-1)[positions] == 1).all()):
+        return None
+    return positions
+
+
+def _targets_of(indices: Tensor, scores: Tensor) -> Tensor:
+    """Boolean targets, shape (..., L), with the given positive labels."""
+    num_labels = scores.shape[-1]
+    shape = (*scores.shape[:-1], num_labels + 1)  # the last is for the padding
+    columns = torch.where(indices < 0, num_labels, indices).long()
+    targets = torch.zeros(shape, dtype=torch.bool, device=scores.device)
+    return targets.scatter(-1, columns, True)[..., :num_labels]
+
+
+def _hard_values(scores: Tensor, positives: Positives) -> Tensor:
+    """The values of the rows, shape (B,)."""
+    wanted = torch.is_grad_enabled() and scores.requires_grad
+    keep = wanted and scores.dtype == working_dtype(scores)
+    matrix = scores.contiguous()
+    values: Tensor = HardSides.apply(matrix, positives, keep)  # type: ignore[no-untyped-call]
+    return values
+
+
+def _slope(values: Tensor, coefficients: Tensor) -> Tensor:
+    """The gradient of `log(1 + sum_l c_l e^v_l)` in the values, shape (..., L), differentiable."""
+    # Where a coefficient is 0 the exponential is not wanted, and where it is small it may be large.
+    values = torch.where(coefficients == 0, 0.0, values)
+    limit = torch.finfo(values.dtype).max
+    shifted = values - _finite(logsumexp1(values, coefficients)).unsqueeze(-1)
+    return coefficients * shifted.clamp(max=math.log(limit)).exp()
+
+
+def _slope_of_negatives(
+    scores: Tensor, positives: Positives, maximum: Tensor, scale: Tensor
+) -> Tensor:
+    """The gradient but for the positive cells, with the operations of the forward pass."""
+    gradient = torch.empty_like(scores)
+    for rows, cells in positives.blocks():
+        part = torch.empty_like(scores[rows], dtype=maximum.dtype)
+        positives.write_negatives(part, scores, rows, cells)
+        gradient[rows] = _exponentiate(part, maximum[rows]).mul_(scale[rows])
+    return gradient
+
+
+def _exponentiate(values: Tensor, shift: Tensor) -> Tensor:
+    """`e^(values - shift)` in place, for values that are not above their row's shift."""
+    return values.sub_(_finite(shift).unsqueeze(1)).clamp_(max=0.0).exp_()
+
+
+def _blocks(shape: tuple[int, ...], device: torch.device) -> Iterator[slice]:
+    """Rows that fit a cache, one at least; all rows on a device that hides its latency itself."""
+    num_rows, num_labels = shape
+    step = max(_BLOCK // max(num_labels, 1), 1) if device.type == "cpu" else max(num_rows, 1)
+    for row in range(0, num_rows, step):
+        yield slice(row, min(row + step, num_rows))
+
+
+def _finite(values: Tensor) -> Tensor:
+    """The values with infinity held to the largest number, so that no difference is NaN."""
+    largest = torch.finfo(values.dtype).max
+    return values.clamp(-largest, largest)
