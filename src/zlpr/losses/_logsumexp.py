@@ -33,14 +33,13 @@ def shifted_sum(
     Returns:
         `m` without a gradient and `S`, each of shape (...); `S` is 0 where all coefficients are.
     """
+    largest = torch.finfo(values.dtype).max
+    values = values.clamp(max=largest)  # so that no difference of infinities may arise
     counted = torch.where(coefficients == 0, -torch.inf, values.detach())
     if counted.shape[-1] == 0:  # amax needs something to look at
         counted = counted.new_full((*counted.shape[:-1], 1), -torch.inf)
-    maximum = batch.max(counted.amax(dim=-1)).clamp(min=minimum)
-    largest = torch.finfo(values.dtype).max
-    # The limits matter for infinite scores only: there, no difference of infinities may arise.
-    shifted = values - maximum.clamp(-largest, largest).unsqueeze(-1)
-    terms = shifted.clamp(max=0.0).exp() * coefficients
+    maximum = batch.max(counted.amax(dim=-1)).clamp(min=max(minimum, -largest))
+    terms = (values - maximum.unsqueeze(-1)).clamp(max=0.0).exp() * coefficients
     return maximum, batch.sum(terms.sum(dim=-1))
 
 
