@@ -266,9 +266,7 @@ def _text_problem(value: Any) -> str | None:
         value.encode()
     except UnicodeEncodeError as wrong:
         code = ord(value[wrong.start])
-        return (
-            f"half of a surrogate pair (\\u{code:04x}) at character {wrong.start + 1} of the text"
-        )
+        return f"half of a surrogate pair (\\u{code:04x}) at character {wrong.start + 1}"
     return None
 
 
@@ -349,7 +347,7 @@ class Cells:
         """Parse the cells of some rows."""
         values = columns[self.column]
         kinds = set(map(type, values))
-        if kinds == {list} and {type(label) for cell in values for label in cell} <= {str}:
+        if kinds == {list} and _all_names(values):
             return list(values)
         if kinds == {str}:
             try:
@@ -414,8 +412,23 @@ def _label_list(value: Any) -> list[str]:
     for label in value:
         if isinstance(label, bool) or not isinstance(label, str | int):
             raise ValueError(f"expected label names or integer ids, got {quote(label)}")
+        if not label and label != 0:
+            raise ValueError("expected label names, got an empty one")
+        problem = _text_problem(str(label))
+        if problem:
+            raise ValueError(problem)
         names.append(str(label))
     return names
+
+
+def _all_names(cells: Sequence[list[Any]]) -> bool:
+    """Whether lists hold nothing but good label names, looking at each distinct one once."""
+    try:
+        distinct = set(itertools.chain.from_iterable(cells))
+        "".join(distinct).encode()
+    except (TypeError, UnicodeEncodeError):  # not text, not even hashable, or half a pair
+        return False
+    return "" not in distinct
 
 
 def _bracketed(text: str) -> list[str]:

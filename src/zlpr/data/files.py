@@ -104,10 +104,9 @@ def lines_of(
 ) -> Iterator[Lines]:
     """As `read_lines`, from what is open already; `path` only stands in messages."""
     for lines in _split_lines(_decoded(path, stream, encoding), path):
-        if keep_returns:
-            yield lines
-        else:
-            yield Lines(lines.first, [line.removesuffix("\r") for line in lines.texts])
+        if not keep_returns and any("\r" in line for line in lines.texts):
+            lines.texts[:] = [line.removesuffix("\r") for line in lines.texts]
+        yield lines
 
 
 def read_text(path: Path, encoding: str = "utf-8", *, limit: int) -> str:

@@ -56,34 +56,37 @@ def columns_of(rows: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
 
 
 def _parse(block: Lines, problems: Problems) -> tuple[list[dict[str, Any]], Sequence[int]]:
+    """The objects of some lines and the numbers of their lines; in one go where all lines are."""
+    try:
+        rows, ends = zip(*map(_decode, block.texts), strict=True)
+    except (ValueError, RecursionError):
+        return _parse_one_by_one(block, problems)
+    if ends != tuple(map(len, block.texts)) or set(map(type, rows)) != {dict}:
+        return _parse_one_by_one(block, problems)
+    return list(rows), range(block.first, block.first + len(rows))
+
+
+def _parse_one_by_one(
+    block: Lines, problems: Problems
+) -> tuple[list[dict[str, Any]], Sequence[int]]:
     rows: list[dict[str, Any]] = []
     lines: list[int] = []
     for number, line in enumerate(block.texts, block.first):
+        if not line.strip():
+            continue
         try:
-            row, end = _decode(line)
-            if end != len(line):
-                row = json.loads(line)  # white space at the end, or an error with its column
-        except (ValueError, RecursionError):
-            if not line.strip():
-                continue
-            row = _reparse(line, number, problems)
-        if type(row) is dict:
-            rows.append(row)
-            lines.append(number)
-        elif row is not MISSING:
-            problems.add(number, f"expected a JSON object, got {quote(row)}", column=1)
+            row = json.loads(line)
+        except json.JSONDecodeError as wrong:
+            problems.add(number, f"not JSON: {wrong.msg}", column=wrong.colno)
+        except RecursionError:
+            problems.add(number, "not read: nested too deeply")
+        else:
+            if isinstance(row, dict):
+                rows.append(row)
+                lines.append(number)
+            else:
+                problems.add(number, f"expected a JSON object, got {quote(row)}", column=1)
     return rows, lines
-
-
-def _reparse(line: str, number: int, problems: Problems) -> Any:
-    """What `json.loads` makes of a line that was refused."""
-    try:
-        return json.loads(line)
-    except json.JSONDecodeError as wrong:
-        problems.add(number, f"not JSON: {wrong.msg}", column=wrong.colno)
-    except RecursionError:
-        problems.add(number, "not read: nested too deeply")
-    return MISSING
 
 
 def write(dataset: Dataset, stream: TextIO) -> None:

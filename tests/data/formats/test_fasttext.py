@@ -1,0 +1,39 @@
+import pytest
+
+from zlpr._errors import UserError
+from zlpr.data import read
+
+
+def _read(tmp_path, content, **how):
+    path = tmp_path / "a.txt"
+    path.write_text(content, encoding="utf-8")
+    return read(path, **how)
+
+
+def test_labels_in_front_and_anywhere(tmp_path):
+    data = _read(
+        tmp_path,
+        "__label__sauce __label__cheese How much does  potato starch do?\n"
+        "\n"
+        "no label at all\n"
+        "__label__sauce\n"
+        "late __label__汤 labels count , too\n",
+    )
+    assert data.label_sets() == [("cheese", "sauce"), (), ("sauce",), ("汤",)]
+    assert list(data.texts) == [
+        "How much does  potato starch do?",
+        "no label at all",
+        "",
+        "late labels count , too",
+    ]
+
+
+def test_a_label_without_a_name(tmp_path):
+    content = "__label__a fine\n__label__b __label__ not fine\n"
+    with pytest.raises(UserError, match=r"a.txt, line 2: word 2 is a __label__ without a name"):
+        _read(tmp_path, content)
+    assert len(_read(tmp_path, content, skip_bad_rows=True)) == 1
+
+
+def test_texts_alone(tmp_path):
+    assert _read(tmp_path, "__label__a x\n", labelled=False).labels.shape == (1, 0)

@@ -1,0 +1,70 @@
+import pytest
+
+from zlpr._errors import UserError
+from zlpr.data import load, read
+
+datasets = pytest.importorskip("datasets", reason="needs the extra 'data'")
+
+
+@pytest.fixture
+def mood():
+    features = datasets.Features(
+        {
+            "sentence": datasets.Value("string"),
+            "labels": [datasets.ClassLabel(names=["joy", "anger", "fear"])],
+        }
+    )
+    rows = {"sentence": ["好天气", "what now", "hm"], "labels": [[2, 0], [1], []]}
+    return datasets.Dataset.from_dict(rows, features=features)
+
+
+def test_a_saved_table(tmp_path, mood):
+    mood.save_to_disk(tmp_path / "mood")
+    for data in (load(tmp_path / "mood"), read(tmp_path / "mood", format="huggingface")):
+        assert list(data.texts) == ["好天气", "what now", "hm"]
+        assert data.label_names == ("joy", "anger", "fear")
+        assert data.label_sets() == [("joy", "fear"), ("anger",), ()]
+        assert data.split is None
+
+
+def test_saved_parts(tmp_path, mood):
+    parts = datasets.DatasetDict(train=mood, dev=mood.select([0]), unlabelled=mood)
+    parts.save_to_disk(tmp_path / "mood")
+    data = load(tmp_path / "mood")
+    assert data.split.tolist() == ["train"] * 3 + ["validation"]
+    assert "left out the part 'unlabelled'" in data.notes[0]
+
+
+def test_a_name_on_the_hub(monkeypatch, mood):
+    asked = []
+
+    def load_dataset(*arguments):
+        asked.append(arguments)
+        return datasets.DatasetDict(train=mood, test=mood)
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    assert load("hf:somebody/mood:small").split.tolist() == ["train"] * 3 + ["test"] * 3
+    assert len(load("hf:somebody/mood")) == 6
+    assert asked == [("somebody/mood", "small"), ("somebody/mood", None)]
+
+
+def test_a_hub_that_cannot_be_reached(monkeypatch):
+    def load_dataset(*_):
+        raise ConnectionError("Couldn't reach\nthe hub")
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    with pytest.raises(UserError, match=r"hf:a/b: cannot be loaded.*: Couldn't reach the hub$"):
+        load("hf:a/b")
+
+
+def test_a_folder_that_only_looks_saved(tmp_path):
+    (tmp_path / "state.json").write_text("{}")
+    with pytest.raises(UserError, match="cannot be loaded with datasets"):
+        load(tmp_path)
+
+
+def test_bad_rows_are_numbered_as_rows(tmp_path):
+    rows = {"text": ["a", None], "labels": [["x"], ["x"]]}
+    datasets.Dataset.from_dict(rows).save_to_disk(tmp_path / "bad")
+    with pytest.raises(UserError, match="row 2, column 'text': expected a text, got None"):
+        load(tmp_path / "bad")

@@ -1,0 +1,86 @@
+import pytest
+
+from zlpr._errors import UserError
+from zlpr.data import read
+
+
+def _read(tmp_path, content, **how):
+    path = tmp_path / "a.jsonl"
+    path.write_text(content, encoding="utf-8")
+    return read(path, **how)
+
+
+def test_names_and_ids_and_chinese(tmp_path):
+    data = _read(
+        tmp_path,
+        '{"text": "水壶漏水", "labels": ["厨房", "坏"], "id": 7}\n'
+        '{"labels": [], "text": "\\u706f", "id": "x", "more": {"deep": [1]}}\n',
+    )
+    assert list(data.texts) == ["水壶漏水", "灯"]
+    assert data.label_sets() == [("厨房", "坏"), ()]
+    assert data.ids == ["7", "x"]
+
+
+def test_blank_lines_and_white_space_around_rows(tmp_path):
+    data = _read(tmp_path, '\n  {"text": "a", "labels": []}  \r\n\n{"text": "b", "labels": []}')
+    assert list(data.texts) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ('{"text": "a", "labels": ["b"]', r"line 2, column 30: not JSON: Expecting ',' delimiter"),
+        ('{"text": "a" "labels": []}', r"line 2, column 14: not JSON"),
+        ('{"text": "a", "labels": []} x', r"line 2, column 29: not JSON: Extra data"),
+        ('{"text": "a", "labels": []}{"text": "b", "labels": []}', r"line 2, column 28"),
+        ('["a", ["b"]]', r"line 2, column 1: expected a JSON object, got \['a', \['b'\]\]"),
+        ('{"labels": ["b"]}', r"line 2, column 'text': missing, expected a text"),
+        ('{"text": null, "labels": []}', r"line 2, column 'text': expected a text, got None"),
+        ('{"text": "a"}', r"line 2, column 'labels': expected a list of labels, got nothing"),
+        ('{"text": "a", "labels": null}', r"line 2, column 'labels': expected a list.*None"),
+        ('{"text": "a", "labels": [""]}', r"line 2, column 'labels': .*got an empty one"),
+        ('{"text": "a", "labels": ["\\udc00"]}', r"line 2, column 'labels': half of a surrogate"),
+        ('{"text": "a", "labels": [true]}', r".*label names or integer ids, got True"),
+        ('{"text": "a", "labels": [1.5]}', r".*label names or integer ids, got 1.5"),
+        ('{"text": "a", "labels": [["b"]]}', r".*label names or integer ids, got \['b'\]"),
+        ('{"text": "a", "labels": {"b": 1}}', r".*expected a list of labels, got \{'b': 1\}"),
+        (
+            '{"text": "\\ud83d", "labels": []}',
+            r".*half of a surrogate pair \(\\ud83d\) at char.* 1",
+        ),
+        ("[" * 100_000, r"line 2: not read: nested too deeply"),
+    ],
+)
+def test_a_bad_row_among_good_ones(tmp_path, row, message):
+    good = '{"text": "a", "labels": ["b"]}\n'
+    with pytest.raises(UserError, match=rf"a.jsonl, {message}"):
+        _read(tmp_path, f"{good}{row}\n{good}")
+    assert len(_read(tmp_path, f"{good}{row}\n{good}", skip_bad_rows=True)) == 2
+
+
+def test_rows_that_only_together_would_be_json_are_both_bad(tmp_path):
+    with pytest.raises(UserError, match="2 bad rows"):
+        _read(tmp_path, '{"text": "a", "labels": [{}\n{}]},{"text": "b", "labels": []}\n')
+
+
+def test_a_bad_row_far_into_the_file_has_the_right_number(tmp_path):
+    good = '{"text": "some words that fill the line", "labels": ["a", "b"]}\n'
+    with pytest.raises(UserError, match="line 20001, column 1: not JSON"):
+        _read(tmp_path, good * 20_000 + "oops\n" + good * 300)
+
+
+def test_other_names_for_the_columns(tmp_path):
+    row = '{"headline": "h", "body": "b", "topics": ["t"], "author": "me"}\n'
+    assert list(_read(tmp_path, row).texts) == ["b"]
+    data = _read(tmp_path, row, text=["headline", "body"], labels="topics", group="author")
+    assert list(data.texts) == ["h b"]
+    assert data.groups == ["me"]
+    with pytest.raises(UserError, match="no column 'nope' for text; the columns are 'headline'"):
+        _read(tmp_path, row, text="nope")
+
+
+def test_a_key_per_label(tmp_path):
+    rows = '{"text": "a", "rude": 1, "spam": 0}\n{"text": "b", "rude": true, "spam": false}\n'
+    data = _read(tmp_path, rows, labels=["spam", "rude"])
+    assert data.label_names == ("spam", "rude")
+    assert data.label_sets() == [("rude",), ("rude",)]

@@ -1,0 +1,201 @@
+import io
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from zlpr._errors import UserError
+from zlpr.data import load, read
+from zlpr.data.formats.mulan import read_xml, split_values
+
+XML = """<?xml version="1.0" encoding="utf-8"?>
+<labels xmlns="http://mulan.sourceforge.net/labels">
+<label name="calm"></label>
+<label name="it's loud"><label name="angry"/></label>
+</labels>
+"""
+HEADER = r"""% our own songs
+@RELATION songs
+
+@attribute tempo numeric
+@attribute 'it\'s loud' {0,1}
+@attribute "key" {minor,major}
+@attribute mood {low,middle,high}
+@attribute calm {0,1}
+@attribute angry {0, 1}
+@data
+"""
+DENSE = HEADER + "120.5,1,major,high,0,1\n% pause\n\n60,0,minor,low,1,0\n"
+
+
+def _write(tmp_path, arff, xml=XML, name="songs-train.arff"):
+    (tmp_path / "songs.xml").write_text(xml)
+    (tmp_path / name).write_text(arff)
+    return tmp_path / name
+
+
+def test_dense_rows_with_nominal_attributes(tmp_path):
+    data = read(_write(tmp_path, DENSE))
+    assert data.label_names == ("calm", "it's loud", "angry")
+    assert data.label_sets() == [("it's loud", "angry"), ("calm",)]
+    # tempo; key: minor 0, major 1; mood: one column per value
+    assert data.features.tolist() == [[120.5, 1, 0, 0, 1], [60, 0, 1, 0, 0]]
+
+
+def test_plain_numbers_against_scipy(tmp_path):
+    from scipy.io import arff
+
+    rng = np.random.default_rng(0)
+    lines = ["@relation r", *(f"@attribute f{i} real" for i in range(5))]
+    lines += ["@attribute calm {0,1}", "@attribute angry {0,1}", "@data"]
+    for _ in range(50):
+        numbers = [f"{value:.7g}" for value in rng.normal(size=5)]
+        lines.append(",".join([*numbers, *map(str, rng.integers(0, 2, 2))]))
+    text = "\n".join(lines) + "\n"
+    data = read(_write(tmp_path, text), labels=["calm", "angry"])
+    table, _ = arff.loadarff(io.StringIO(text))
+    expected = np.array([[float(row[f"f{i}"]) for i in range(5)] for row in table])
+    assert (data.features == expected).all()
+    flags = np.array([[row["calm"] == b"1", row["angry"] == b"1"] for row in table])
+    assert (data.labels.toarray() == flags).all()
+
+
+def test_sparse_rows(tmp_path):
+    header = HEADER.replace("@attribute mood {low,middle,high}\n", "")
+    data = read(_write(tmp_path, header + "{0 2.5,3 1}\n{}\n{ 4 1, 2 major }\n{2 'major'}\n"))
+    assert sparse.issparse(data.features)
+    assert data.features.toarray().tolist() == [[2.5, 0], [0, 0], [0, 1], [0, 1]]
+    assert data.label_sets() == [("calm",), (), ("angry",), ()]
+
+
+def test_dense_and_sparse_say_the_same(tmp_path):
+    header = "@relation r\n@attribute a numeric\n@attribute calm {0,1}\n@attribute b {0,1}\n@data\n"
+    path = _write(tmp_path, header + "0.5,1,0\n0,0,1\n")
+    dense = read(path, labels=["calm"])
+    path.write_text(header + "{0 0.5,1 1}\n{2 1}\n")
+    thin = read(path, labels=["calm"])
+    assert (thin.features.toarray() == dense.features).all()
+    assert thin.label_sets() == dense.label_sets()
+
+
+def test_sparse_rows_whose_left_out_value_is_not_zero_are_refused(tmp_path):
+    with pytest.raises(UserError, match=r"that of 'mood' \('low'\) does not mean 0"):
+        read(_write(tmp_path, HEADER + "{0 1}\n"))
+    turned = HEADER.replace("@attribute mood {low,middle,high}\n", "").replace("{0, 1}", "{1,0}")
+    with pytest.raises(UserError, match=r"that of 'angry' \('1'\) does not mean 0"):
+        read(_write(tmp_path, turned + "{0 1}\n"))
+
+
+def test_attributes_of_text_are_left_out_with_a_note(tmp_path):
+    arff = DENSE.replace("@attribute tempo numeric", "@attribute title string")
+    data = read(_write(tmp_path, arff.replace("120.5", "'a, b'").replace("60", "c")))
+    assert data.features.shape == (2, 4)
+    assert "left out 'title', an attribute of text" in data.notes[0]
+
+
+def test_the_xml_file_beside_and_by_name(tmp_path):
+    path = _write(tmp_path, DENSE, name="other.arff")
+    with pytest.raises(UserError, match="which attributes are labels"):
+        read(path)
+    assert read(path, labels=str(tmp_path / "songs.xml")).num_labels == 3
+    with pytest.raises(UserError, match="expected an XML file or a list of attributes"):
+        read(path, labels="calm")
+
+
+def test_the_label_count_of_meka(tmp_path):
+    path = _write(tmp_path, DENSE.replace("songs", "'songs: -C -2'"), name="other.arff")
+    assert read(path).label_names == ("calm", "angry")
+
+
+def test_published_parts_in_a_folder(tmp_path):
+    _write(tmp_path, DENSE)
+    _write(tmp_path, DENSE, name="songs-test.arff")
+    data = load(tmp_path)
+    assert data.split.tolist() == ["train"] * 2 + ["test"] * 2
+    assert data.label_names == ("calm", "it's loud", "angry")
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("120.5,1,major,high,0", r"line 12: 5 values, expected 6"),
+        ("x,1,major,high,0,1", r"line 12: 'tempo': could not convert string to float"),
+        ("inf,1,major,high,0,1", r"line 12: 'tempo': expected a finite number"),
+        ("1,1,sharp,high,0,1", r"line 12: 'key': expected one of minor, major, got 'sharp'"),
+        ("1,1,major,high,0,2", r"line 12: label 'angry': expected 0 or 1, got '2'"),
+        ("?,1,major,high,0,1", r"line 12: 'tempo' is missing \('\?'\), expected a value"),
+        ("1,1,'major,high,0,1", r"line 12: quotes that do not match"),
+    ],
+)
+def test_a_bad_row(tmp_path, row, message):
+    path = _write(tmp_path, HEADER + "1,0,minor,low,1,0\n" + row + "\n")
+    with pytest.raises(UserError, match=f"songs-train.arff, {message}"):
+        read(path)
+    assert len(read(path, skip_bad_rows=True)) == 1
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("{0 1,9 1}", "expected an index below 5 and a value, got '9 1'"),
+        ("{0 1,0 2}", "index 0 appears twice"),
+        ("{0}", "expected an index below 5 and a value"),
+        ("{0 1", "expected a sparse row in braces"),
+        ("0 1", "expected a sparse row in braces"),
+    ],
+)
+def test_a_bad_sparse_row(tmp_path, row, message):
+    header = HEADER.replace("@attribute mood {low,middle,high}\n", "")
+    with pytest.raises(UserError, match=f"line 11: {message}"):
+        read(_write(tmp_path, header + "{0 1}\n" + row + "\n"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("@data", "", "line 11, column 1: expected @relation, @attribute or @data, got '120.5"),
+        ("tempo numeric", "tempo", "line 4: expected @attribute NAME TYPE"),
+        ("tempo numeric", "tempo colour", "line 4: the type 'colour' is not one that ARFF knows"),
+        ("angry", "mad", "no attribute is called 'angry', as a label is"),
+    ],
+)
+def test_a_bad_header(tmp_path, old, new, message):
+    with pytest.raises(UserError, match=f"songs-train.arff[,:] {message}"):
+        read(_write(tmp_path, DENSE.replace(old, new)))
+
+
+def test_a_header_without_end(tmp_path):
+    with pytest.raises(UserError, match="no line with @data"):
+        read(_write(tmp_path, "@relation x\n"))
+
+
+@pytest.mark.parametrize(
+    "xml",
+    [
+        '<!DOCTYPE l [<!ENTITY a "boom"><!ENTITY b "&a;&a;">]><labels><label name="&b;"/></labels>',
+        '<!DOCTYPE l SYSTEM "file:///etc/hostname"><labels><label name="a"/></labels>',
+        '<!DOCTYPE l [<!ENTITY x SYSTEM "file:///etc/hostname">]><labels>&x;</labels>',
+    ],
+)
+def test_document_types_and_their_entities_are_refused(tmp_path, xml):
+    (tmp_path / "l.xml").write_text(xml)
+    with pytest.raises(UserError, match=r"l.xml: a document type, which could hide entities"):
+        read_xml(tmp_path / "l.xml")
+
+
+@pytest.mark.parametrize(
+    ("xml", "message"),
+    [
+        ("<labels><label name='a'></labels>", r"line 1, column \d+: not XML: mismatched tag"),
+        ("<labels/>", r"no <label name=…> in it"),
+        ("<labels><label name='a'/><label name='a'/></labels>", r"label 'a' is listed twice"),
+    ],
+)
+def test_bad_xml(tmp_path, xml, message):
+    (tmp_path / "l.xml").write_text(xml)
+    with pytest.raises(UserError, match=message):
+        read_xml(tmp_path / "l.xml")
+
+
+def test_values_in_quotes():
+    assert split_values("a, 'b, c', \"d\" , 'it\\'s',") == ["a", "b, c", "d", "it's", ""]

@@ -1,0 +1,180 @@
+import csv
+import io
+
+import pytest
+
+from zlpr._errors import UserError
+from zlpr.data import files, read
+
+
+def _read(tmp_path, content, name="a.csv", **how):
+    path = tmp_path / name
+    path.write_bytes(content.encode())
+    return read(path, **how)
+
+
+@pytest.mark.parametrize(
+    ("cells", "delimiter"), [("a|b", "|"), ('"a,b"', ","), ("a;b", ";"), ('"a, b"', ",")]
+)
+def test_the_delimiter_of_labels_is_found(tmp_path, cells, delimiter):
+    content = f"text,labels\nx,{cells}\ny,b\nz,\n"
+    expected = [("a", "b"), ("b",), ()]
+    assert _read(tmp_path, content).label_sets() == expected
+    assert _read(tmp_path, content, label_delimiter=delimiter).label_sets() == expected
+
+
+def test_a_surer_delimiter_leaves_the_others_to_the_names(tmp_path):
+    data = _read(tmp_path, 'text,labels\nx,"food, drink|travel"\ny,travel\n')
+    assert data.label_names == ("food, drink", "travel")
+
+
+def test_one_label_per_cell_when_said_so(tmp_path):
+    data = _read(tmp_path, 'text,labels\nx,"food, drink"\ny,"[a]"\n', label_delimiter="")
+    assert data.label_names == ("[a]", "food, drink")
+
+
+def test_lists_in_cells_as_json_and_as_python_prints_them(tmp_path):
+    data = _read(tmp_path, 'text,labels\nx,"[\'a\', \'b, c\']"\ny,"[""a"", 3]"\nz,[]\n')
+    assert data.label_sets() == [("a", "b, c"), ("3", "a"), ()]
+
+
+@pytest.mark.parametrize("cell", ["[a]", "[__import__('os')]", "[1.5]", "[{}]"])
+def test_brackets_that_hold_no_list_of_labels(tmp_path, cell):
+    with pytest.raises(UserError, match=r"line 2, column 'labels': expected"):
+        _read(tmp_path, f'text,labels\nx,"{cell}"\n')
+
+
+def test_a_delimiter_that_first_shows_late_is_refused_not_read_as_a_name(tmp_path):
+    content = "text,labels\n" + "x,a\n" * 5000 + "y,a|b\n"
+    with pytest.raises(UserError, match=r"line 5002, column 'labels': 'a\|b' has a '\|', but the"):
+        _read(tmp_path, content)
+    data = _read(tmp_path, content, label_delimiter="|")
+    assert data.label_sets()[-1] == ("a", "b")
+
+
+def test_a_column_per_label(tmp_path):
+    content = "id,text,rude,spam,score\n7,hello,0,1,5\n8,bye,1,1,1\n9,hm,0,0,0\n"
+    data = _read(tmp_path, content)
+    assert data.label_names == ("rude", "spam")
+    assert data.label_sets() == [("spam",), ("rude", "spam"), ()]
+    assert data.ids == ["7", "8", "9"]
+    assert _read(tmp_path, content, labels=["spam"]).label_names == ("spam",)
+    with pytest.raises(UserError, match=r"a.csv, line 2, column 'score': expected 0 or 1, got '5'"):
+        _read(tmp_path, content, labels=["spam", "score"])
+
+
+def test_a_label_column_of_zeros_and_ones_is_a_column_of_names(tmp_path):
+    assert _read(tmp_path, "text,label\nx,0\ny,1\n").label_names == ("0", "1")
+
+
+def test_quoted_line_breaks_count_as_lines(tmp_path):
+    content = 'text,labels\n"one\ntwo\r\nthree",a\n"four",b\nfive\n"six\n\n",c,d\n'
+    data = _read(tmp_path, content, skip_bad_rows=True)
+    assert list(data.texts) == ["one\ntwo\r\nthree", "four"]
+    assert "line 6: 1 columns, expected 2 (text, labels)" in data.notes[0]
+    assert "line 7: 3 columns, expected 2 (text, labels)" in data.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ('"a"b,c', "line 3: not a row of a table: ',' expected after '\"'"),
+        ("a", r"line 3: 1 columns, expected 2 \(text, labels\)"),
+        ("a,b,c", r"line 3: 3 columns, expected 2 \(text, labels\)"),
+    ],
+)
+def test_a_bad_row(tmp_path, row, message):
+    with pytest.raises(UserError, match=f"a.csv, {message}"):
+        _read(tmp_path, f"text,labels\nx,y\n{row}\nz,w\n")
+    assert len(_read(tmp_path, f"text,labels\nx,y\n{row}\nz,w\n", skip_bad_rows=True)) == 2
+
+
+def test_a_quote_that_is_never_closed_is_found_where_it_opens(tmp_path):
+    content = 'text,labels\nx,a\n"y,b\n' + "z,c\n" * 100
+    with pytest.raises(UserError, match=r"line 3: .*unexpected end of data.*\(read to line 103\)"):
+        _read(tmp_path, content)
+
+
+def test_huge_fields_up_to_the_limit(tmp_path, monkeypatch):
+    huge = "x" * 1_000_000  # the csv module alone stops at 131,072
+    assert len(_read(tmp_path, f'text,labels\n"{huge}",a\n').texts[0]) == 1_000_000
+    monkeypatch.setattr(files, "MAX_LINE", 500_000)
+    with pytest.raises(UserError, match="line 2: longer than 500,000 characters"):
+        _read(tmp_path, f'text,labels\n"{huge}",a\n')
+
+
+def test_against_the_csv_module_on_awkward_fields(tmp_path):
+    rows = [['say "hi"', "a"], ["x,y", "b"], ["l1\nl2", "a|b"], [" spaced ", ""], ["", "a"]]
+    stream = io.StringIO(newline="")
+    csv.writer(stream).writerows([["text", "labels"], *rows])
+    data = _read(tmp_path, stream.getvalue())
+    assert list(data.texts) == [text for text, _ in rows]
+
+
+def test_semicolons_between_columns(tmp_path):
+    data = _read(tmp_path, "text;labels\nhello, you;a|b\n")
+    assert list(data.texts) == ["hello, you"]
+    assert data.label_sets() == [("a", "b")]
+
+
+def test_positions_instead_of_a_header(tmp_path):
+    content = 'a text with "quotes" in it\t0,2\tid1\n"unbalanced\t1\tid2\n\n"x" y\t\tid3\n'
+    names = ["joy", "anger", "fear"]
+    data = _read(tmp_path, content, "a.tsv", text=0, labels=1, id=2, label_names=names)
+    assert list(data.texts) == ['a text with "quotes" in it', '"unbalanced', '"x" y']
+    assert data.label_sets() == [("joy", "fear"), ("anger",), ()]
+    assert data.ids == ["id1", "id2", "id3"]
+
+
+def test_a_position_that_does_not_exist(tmp_path):
+    with pytest.raises(UserError, match="labels=5 is not a column; there are 2, counted from 0"):
+        _read(tmp_path, "x\ta\n", "a.tsv", text=0, labels=5)
+
+
+def test_a_table_whose_header_cannot_be_told(tmp_path):
+    with pytest.raises(UserError, match=r"a.csv, line 1: is this a header\? None of 'q', 'r'"):
+        _read(tmp_path, "q,r\nx,a\n")
+    assert _read(tmp_path, "q,r\nx,a\n", text="q", labels="r").label_sets() == [("a",)]
+    assert _read(tmp_path, "q,r\nx,a\n", text=0, labels=1).label_sets() == [("r",), ("a",)]
+
+
+def test_tsv_in_the_quoting_of_spreadsheets(tmp_path):
+    data = _read(tmp_path, 'text\tlabels\n"say ""hi""\tall"\ta\nplain\tb\n', "a.tsv")
+    assert list(data.texts) == ['say "hi"\tall', "plain"]
+
+
+def test_tsv_quotes_that_first_show_late_are_refused(tmp_path):
+    content = "text\tlabels\n" + "plain words here\ta\n" * 30_000 + '"quoted"\tb\n'
+    with pytest.raises(UserError, match=r"line 30002: a field begins with a double quote.*quoted="):
+        _read(tmp_path, content, "a.tsv")
+    assert _read(tmp_path, content, "a.tsv", quoted=True).texts[-1] == "quoted"
+    assert _read(tmp_path, content, "a.tsv", quoted=False).texts[-1] == '"quoted"'
+
+
+def test_which_column_holds_the_text(tmp_path):
+    content = "label,heading,lead\na,x,y\n"
+    message = "which column holds the text.*'label', 'heading', 'lead'; name it with text="
+    with pytest.raises(UserError, match=message):
+        _read(tmp_path, content)
+    assert list(_read(tmp_path, content, text=["heading", "lead"]).texts) == ["x y"]
+
+
+def test_which_column_holds_the_labels(tmp_path):
+    with pytest.raises(UserError, match=r"which column holds the labels.*name it with labels="):
+        _read(tmp_path, "text,mood\nx,good\n")
+
+
+def test_a_column_that_appears_twice(tmp_path):
+    with pytest.raises(UserError, match="line 1: the column 'text' appears twice"):
+        _read(tmp_path, "text,text,labels\nx,y,a\n")
+
+
+def test_a_header_alone(tmp_path):
+    with pytest.raises(UserError, match=r"a.csv: no rows"):
+        _read(tmp_path, "text,labels\n")
+
+
+def test_chinese_columns_and_labels(tmp_path):
+    data = _read(tmp_path, "标签,内容\n家电-坏|厨房,水壶漏水\n", labels="标签")
+    assert list(data.texts) == ["水壶漏水"]
+    assert data.label_sets() == [("厨房", "家电-坏")]

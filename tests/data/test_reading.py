@@ -1,0 +1,253 @@
+"""What holds for all formats: labels, duplicates, unknown and empty sets, folders, laziness."""
+
+import json
+import logging
+
+import numpy as np
+import pytest
+
+from zlpr._errors import UserError
+from zlpr.data import (
+    Dataset,
+    concatenate,
+    demo,
+    iterate,
+    join_parts,
+    list_label_names,
+    load,
+    read,
+    write,
+)
+
+
+def _jsonl(path, rows):
+    lines = [json.dumps({"text": text, "labels": labels}) + "\n" for text, labels in rows]
+    path.write_text("".join(lines))
+    return path
+
+
+def test_label_names_are_sorted_and_numbers_by_size(tmp_path):
+    path = _jsonl(tmp_path / "a.jsonl", [("x", ["pear", "apple"]), ("y", ["fig"])])
+    assert read(path).label_names == ("apple", "fig", "pear")
+    path = _jsonl(tmp_path / "b.jsonl", [("x", [10, 2]), ("y", [33])])
+    assert read(path).label_names == ("2", "10", "33")
+
+
+def test_integer_ids_are_positions_in_the_label_names(tmp_path):
+    path = _jsonl(tmp_path / "a.jsonl", [("x", [2, 0]), ("y", ["red"])])
+    data = read(path, label_names=["green", "red", "blue"])
+    assert data.label_names == ("green", "red", "blue")
+    assert data.label_sets() == [("green", "blue"), ("red",)]
+
+
+def test_a_name_that_is_a_number_is_a_name_first(tmp_path):
+    path = _jsonl(tmp_path / "a.jsonl", [("x", [2])])
+    assert read(path, label_names=["2", "1", "0"]).label_sets() == [("2",)]
+
+
+def test_label_names_from_a_file(tmp_path):
+    (tmp_path / "names.txt").write_text("绿\nred\n\n")
+    path = _jsonl(tmp_path / "a.jsonl", [("x", [1])])
+    assert read(path, label_names=tmp_path / "names.txt").label_sets() == [("red",)]
+    (tmp_path / "names.txt").write_text("a\nb\na\n")
+    with pytest.raises(UserError, match=r"names.txt: the label 'a' is listed twice"):
+        list_label_names(tmp_path / "names.txt")
+
+
+def test_unknown_labels_are_an_error_that_names_line_and_label(tmp_path):
+    path = _jsonl(tmp_path / "a.jsonl", [("x", ["red"]), ("y", ["red", "mauve"])])
+    with pytest.raises(UserError, match=r"a.jsonl, line 2: unknown label 'mauve'.*2: red, blue"):
+        read(path, label_names=["red", "blue"])
+
+
+def test_unknown_labels_can_be_dropped_and_are_counted(tmp_path, caplog):
+    rows = [("x", ["red"]), ("y", ["red", "mauve"]), ("z", ["mauve", "beige"])]
+    path = _jsonl(tmp_path / "a.jsonl", rows)
+    with caplog.at_level(logging.WARNING, "zlpr.data"):
+        data = read(path, label_names=["red", "blue"], unknown_labels="drop")
+    assert data.label_sets() == [("red",), ("red",), ()]
+    assert "left out 3 labels of 2 unknown kinds: 'mauve', 'beige'" in data.notes[0]
+    assert data.notes[0] in caplog.text
+
+
+def test_rows_with_unknown_labels_can_be_skipped(tmp_path):
+    path = _jsonl(tmp_path / "a.jsonl", [("x", ["red"]), ("y", ["mauve"])])
+    data = read(path, label_names=["red"], skip_bad_rows=True)
+    assert list(data.texts) == ["x"]
+    assert "dropped 1 of 2 rows: line 2: unknown label 'mauve'" in data.notes[0]
+
+
+def test_labels_of_a_model_for_data_that_was_read_without_them():
+    data = Dataset.from_label_sets([{"a", "z"}, {"b"}], texts=["x", "y"], name="d")
+    assert data.with_label_names(["z", "c", "b", "a"]).label_sets() == [("z", "a"), ("b",)]
+    with pytest.raises(UserError, match="d has 1 labels of 1 unknown kinds: 'z'"):
+        data.with_label_names(["a", "b"])
+    dropped = data.with_label_names(["a", "b"], unknown="drop")
+    assert dropped.label_sets() == [("a",), ("b",)]
+    assert dropped.notes == ("d: left out 1 labels of 1 unknown kinds: 'z'",)
+
+
+def test_empty_label_sets_are_samples(tmp_path):
+    data = read(_jsonl(tmp_path / "a.jsonl", [("x", []), ("y", ["a"]), ("z", [])]))
+    assert data.label_sets() == [(), ("a",), ()]
+
+
+def test_a_file_without_any_label_has_no_label_columns(tmp_path):
+    data = read(_jsonl(tmp_path / "a.jsonl", [("x", []), ("y", [])]))
+    assert data.labels.shape == (2, 0)
+
+
+def test_repeated_labels_count_once_and_repeated_rows_stay(tmp_path):
+    data = read(_jsonl(tmp_path / "a.jsonl", [("x", ["a", "b", "a"]), ("x", ["a", "b", "a"])]))
+    assert data.label_sets() == [("a", "b")] * 2
+    assert data.labels.nnz == 4
+    assert data.labels.dtype == bool
+    assert data.labels.data.all()
+
+
+def test_one_label_in_all(tmp_path):
+    data = read(_jsonl(tmp_path / "a.jsonl", [("x", ["only"]), ("y", [])]))
+    assert data.labels.shape == (2, 1)
+    assert data.labels.toarray().tolist() == [[True], [False]]
+
+
+def test_texts_alone_for_prediction(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "x"}\n{"text": "y", "labels": ["never looked at", 3.5]}\n')
+    data = read(path, labelled=False)
+    assert list(data.texts) == ["x", "y"]
+    assert data.labels.shape == (2, 0)
+    (tmp_path / "a.csv").write_text("label,body\nq,hello\n")
+    assert list(read(tmp_path / "a.csv", labelled=False).texts) == ["hello"]
+
+
+def test_a_column_may_say_the_split(tmp_path):
+    (tmp_path / "a.csv").write_text("text,labels,split\nx,a,train\ny,b,DEV\nz,b,test\n")
+    assert read(tmp_path / "a.csv").split.tolist() == ["train", "validation", "test"]
+    assert read(tmp_path / "a.csv", split=False).split is None
+    (tmp_path / "b.csv").write_text("text,labels,split\nx,a,fold 1\n")
+    with pytest.raises(UserError, match="expected train, validation or test, got 'fold 1'"):
+        read(tmp_path / "b.csv")
+
+
+def test_two_rows_of_many_kinds_of_problems(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "x", "labels": ["a"]}\nnonsense\n{"text": 5, "labels": ["a"]}\n')
+    with pytest.raises(UserError, match=r"a.jsonl: 2 bad rows: line 2, column 1.*; line 3, column"):
+        read(path)
+    data = read(path, skip_bad_rows=True)
+    assert len(data) == 1
+    assert data.notes[0].startswith(f"{path}: dropped 2 of 3 rows: line 2")
+
+
+def test_nothing_but_bad_rows(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text("nonsense\n")
+    with pytest.raises(UserError, match="no rows"):
+        read(path, skip_bad_rows=True)
+
+
+def test_iterating_is_lazy_and_raises_where_the_row_is(tmp_path):
+    path = tmp_path / "a.jsonl"
+    good = '{"text": "x", "labels": ["a"]}\n'
+    path.write_text(good * 30_000 + "nonsense\n" + good)
+    blocks = iterate(path)
+    first = next(blocks)
+    assert first.texts[0] == "x"
+    assert len(first.texts) < 30_000
+    with pytest.raises(UserError, match="line 30001"):
+        list(blocks)
+    assert sum(len(b.texts) for b in iterate(path, skip_bad_rows=True)) == 30_001
+
+
+def test_load_demo_and_a_folder_that_is_called_demo(tmp_path, monkeypatch):
+    assert list(load("demo").texts[:5]) == list(demo.make(5).texts)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "demo").mkdir()
+    _jsonl(tmp_path / "demo" / "train.jsonl", [("mine", ["a"])])
+    assert list(load("demo").texts) == ["mine"]
+
+
+def test_a_folder_with_a_file_per_part(tmp_path):
+    _jsonl(tmp_path / "train.jsonl", [("x", ["b"]), ("y", [])])
+    (tmp_path / "dev.csv").write_text("text,labels\nz,c|b\n")
+    write(Dataset.from_label_sets([{"a"}], texts=["w"]), tmp_path / "my-test.jsonl.xz")
+    (tmp_path / "notes.txt").write_text("not data")
+    data = load(tmp_path)
+    assert data.split.tolist() == ["train", "train", "validation", "test"]
+    assert data.label_names == ("a", "b", "c")
+    assert data.label_sets() == [("b",), (), ("b", "c"), ("a",)]
+    assert data.name == tmp_path.name
+
+
+def test_shards_of_a_part_are_joined_in_order(tmp_path):
+    for i in range(3):
+        _jsonl(tmp_path / f"train-0000{i}-of-00003.jsonl", [(f"text {i}", ["a"])])
+    assert list(load(tmp_path).texts) == ["text 0", "text 1", "text 2"]
+
+
+def test_two_files_for_one_part(tmp_path):
+    _jsonl(tmp_path / "train.jsonl", [("x", [])])
+    _jsonl(tmp_path / "training.jsonl", [("x", [])])
+    with pytest.raises(UserError, match=r"both train.jsonl and training.jsonl are the train part"):
+        load(tmp_path)
+
+
+def test_a_folder_without_parts(tmp_path):
+    with pytest.raises(UserError, match="no files called train, validation or test"):
+        load(tmp_path)
+
+
+def test_parts_must_be_of_one_kind():
+    texts = Dataset.from_label_sets([{"a"}], texts=["x"])
+    features = Dataset.from_label_sets([{"a"}], features=np.ones((1, 2)))
+    with pytest.raises(UserError, match="some parts hold texts and others features"):
+        join_parts({"train": texts, "test": features})
+
+
+def test_concatenation_keeps_what_all_have():
+    one = Dataset.from_label_sets([{"b"}], texts=["x"], ids=["1"])
+    other = Dataset.from_label_sets([{"a"}], texts=["y"])
+    both = concatenate([one, other])
+    assert both.ids is None
+    assert both.label_sets() == [("b",), ("a",)]
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        ('{"text": "a", "labels": ["b"]}\n', "jsonl"),
+        ('[{"text": "a", "labels": ["b"]}]', "json"),
+        ("__label__b a word\n", "fasttext"),
+        ("1 2 3\n0,2 0:1.5 1:2\n", "svm"),
+        ("0,2 1:1.5 2:2\n", "svm"),
+        ("@relation 'x: -C 1'\n@attribute b {0,1}\n@attribute f numeric\n@data\n1,2\n", "mulan"),
+        ("% a comment\n@relation 'x: -C 1'\n@attribute b {0,1}\n@data\n1\n", "mulan"),
+        ("text\tlabels\na\tb\n", "tsv"),
+        ("text,labels\na,b\n", "csv"),
+        ('"labels";"text"\n"b";"a"\n', "csv"),
+        ("7\tb c\ta longer text here\n8\tb\tyet another text there\n", "libmultilabel"),
+        ("b c\ta longer text here\nb\tyet another text there\n", "libmultilabel"),
+    ],
+)
+@pytest.mark.parametrize("ending", [".txt", ""])
+def test_formats_are_recognised_by_their_first_lines(tmp_path, content, name, ending):
+    path = tmp_path / f"data{ending}"
+    path.write_text(content)
+    found, said = read(path), read(path, format=name)
+    assert found.label_sets() == said.label_sets()
+    assert "b" in found.label_names or name == "svm"
+    assert (found.texts is None) == (name in ("svm", "mulan"))
+
+
+def test_a_format_that_cannot_be_told(tmp_path):
+    (tmp_path / "data").write_text("just a line of words\n")
+    with pytest.raises(UserError, match=r"what format is it\? Name one of jsonl, json, csv"):
+        read(tmp_path / "data")
+    with pytest.raises(UserError, match=r"no format 'xml'; the formats are jsonl"):
+        read(tmp_path / "data", format="xml")
+
+
+def test_json_lines_that_are_called_json(tmp_path):
+    path = _jsonl(tmp_path / "a.json", [("x", ["a"]), ("y", ["b"])])
+    assert len(read(path)) == 2
