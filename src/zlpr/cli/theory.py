@@ -1,0 +1,160 @@
+"""`zlpr theory`: the paper's argument in four tables and figures."""
+
+import argparse
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+EXAMPLE = "zlpr theory link --out figures"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What to compute and where to draw it."""
+    parser.add_argument(
+        "topics",
+        nargs="*",
+        metavar="TOPIC",
+        help="dependence, link, terms or regret; all four where none is named",
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="also write a figure per topic here")
+    parser.add_argument("--seed", type=int, default=0, help="makes the random joints of regret")
+    parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Compute each topic, print its table, draw its figure."""
+    from zlpr._errors import UserError
+    from zlpr.cli._console import print_json
+
+    topics: dict[str, Callable[[argparse.Namespace], Any]] = {
+        "dependence": _dependence,
+        "link": _link,
+        "terms": _terms,
+        "regret": _regret,
+    }
+    unknown = [topic for topic in args.topics if topic not in topics]
+    if unknown:
+        raise UserError(f"no topic {unknown[0]!r}; the topics are {', '.join(topics)}")
+    numbers = {topic: topics[topic](args) for topic in args.topics or topics}
+    if args.json:
+        print_json(numbers)
+
+
+def _dependence(args: argparse.Namespace) -> Any:
+    import torch
+
+    from zlpr.theory import coupled_scores, equal_marginals, risk_minimiser
+    from zlpr.theory.figures import dependence_figure
+
+    strengths = [step / 10 for step in range(-10, 11)]
+    joints = [equal_marginals(0.999 * strength) for strength in strengths]
+    scores = {
+        name: [risk_minimiser(name, joint)[0].item() for joint in joints]
+        for name in ("bce", "zlpr", "lsep")
+    }
+    minimisers = [risk_minimiser("zlpr", joint) for joint in joints]
+    residual = max(
+        torch.dist(coupled_scores(minimiser, joint), minimiser, p=torch.inf).item()
+        for minimiser, joint in zip(minimisers, joints, strict=True)
+    )
+    shown = range(0, len(strengths), 5)
+    _table(
+        args,
+        "dependence: three labels, each with probability 0.3; the first two draw together\n"
+        "or exclude each other. Score of the first label where each loss is lowest:",
+        ["dependence", *scores],
+        [[f"{strengths[i]:+.1f}", *(f"{scores[n][i]:+.4f}" for n in scores)] for i in shown],
+        "BCE sees the marginals alone; ZLPR and LSEP see what comes with what.\n"
+        f"ZLPR's coupling equation holds at all of them to {residual:.0e}.",
+    )
+    _draw(args, "dependence", lambda path: dependence_figure(strengths, scores, path))
+    return {"dependence": strengths, "first_score": scores, "coupling_residual": residual}
+
+
+def _link(args: argparse.Namespace) -> Any:
+    from zlpr.theory import link
+    from zlpr.theory.figures import link_figure
+
+    sizes = [1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 300, 500, 1000, 3000, 10_000, 100_000]
+    chances = [0.01, 0.05, 0.2, 0.4]
+    points = [link(size, chance) for chance in chances for size in sizes]
+    slope = {(point.labels, point.probability): point.slope for point in points}
+    shown = [1, 2, 5, 10, 30, 100, 1000, 10_000, 100_000]
+    _table(
+        args,
+        "link: the slope c for which sigma(c s) is the probability, for independent labels:",
+        ["labels", *(f"P = {chance:g}" for chance in chances)],
+        [[str(size), *(f"{slope[size, chance]:.3f}" for chance in chances)] for size in shown],
+        "One label has BCE's link, sigma(s). Many positives per sample bring it to sigma(2s),\n"
+        "so probabilities from ZLPR scores need a calibrator fitted on validation data.",
+    )
+    _draw(args, "link", lambda path: link_figure(points, path))
+    return [asdict(point) for point in points]
+
+
+def _terms(args: argparse.Namespace) -> Any:
+    from zlpr.theory import negative_shares
+    from zlpr.theory.figures import terms_figure
+
+    sizes = [1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 100_000, 1_000_000]
+    pairs = [negative_shares(size) for size in sizes]
+    _table(
+        args,
+        "terms: two positive labels, all scores at zero; the negatives' share of",
+        ["negatives", "BCE loss", "ZLPR loss", "BCE gradient", "ZLPR gradient"],
+        [
+            [str(bce.negatives), *(f"{100 * share:.2f}%" for share in (
+                bce.of_loss, zlpr.of_loss, bce.of_gradient, zlpr.of_gradient))]
+            for bce, zlpr in pairs
+        ],  # fmt: skip
+        "BCE hands the gradient to the negatives as they grow; ZLPR keeps two fifths of it\n"
+        "for the two positives, whatever their number.",
+    )
+    shares = [share for pair in pairs for share in pair]
+    _draw(args, "terms", lambda path: terms_figure(shares, path))
+    return [asdict(share) for share in shares]
+
+
+def _regret(args: argparse.Namespace) -> Any:
+    from zlpr.theory.figures import regret_figure
+    from zlpr.theory.regret import LOSSES, METRICS, regrets
+
+    found = regrets(seed=args.seed)
+    value = {(r.loss, r.metric, r.dependence): r for r in found}
+    for dependence in (0.0, 4.0):
+        rows = [
+            [loss, *(
+                f"{value[key].mean:.2f}" if (key := (loss, metric, dependence)) in value else "-"
+                for metric in METRICS
+            )]
+            for loss in LOSSES
+        ]  # fmt: skip
+        kind = "independent labels" if dependence == 0 else "strongly dependent labels"
+        _table(
+            args,
+            f"regret, {kind}: points below the best possible predictor (0 is optimal):",
+            ["loss", *(metric.replace("_", " ") for metric in METRICS)],
+            rows,
+            "",
+        )
+    _draw(args, "regret", lambda path: regret_figure(found, path))
+    return [asdict(regret) for regret in found]
+
+
+def _table(
+    args: argparse.Namespace, title: str, headers: list[str], rows: list[list[str]], note: str
+) -> None:
+    from zlpr.cli._console import print_table
+
+    if not args.json:
+        print_table(headers, rows, title=title)
+        print(*filter(None, [note, ""]), sep="\n", end="\n")
+
+
+def _draw(args: argparse.Namespace, topic: str, draw: Callable[[Path], None]) -> None:
+    if args.out is not None:
+        path = args.out / f"{topic}.png"
+        draw(path)
+        if not args.json:
+            print(f"figure: {path}\n")

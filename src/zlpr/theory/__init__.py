@@ -1,0 +1,29 @@
+"""The paper's argument as code: risk minimisers, what they miss, and what they mean.
+
+Needs scipy for the two piecewise linear losses: ``pip install "zlpr[report]"``.
+"""
+
+from zlpr.theory.coupling import coupled_scores, equal_marginals
+from zlpr.theory.joint import independent, label_vectors, marginals, random_joint
+from zlpr.theory.link import LinkPoint, link
+from zlpr.theory.regret import Regret, best_possible, measure, regrets
+from zlpr.theory.risk import risk_minimiser
+from zlpr.theory.terms import Shares, negative_shares
+
+__all__ = [
+    "LinkPoint",
+    "Regret",
+    "Shares",
+    "best_possible",
+    "coupled_scores",
+    "equal_marginals",
+    "independent",
+    "label_vectors",
+    "link",
+    "marginals",
+    "measure",
+    "negative_shares",
+    "random_joint",
+    "regrets",
+    "risk_minimiser",
+]

@@ -1,0 +1,66 @@
+r"""The conditions that tie the risk minimisers of ZLPR to the joint distribution."""
+
+import torch
+from torch import Tensor
+
+from zlpr.theory.joint import check_joint, label_vectors
+
+
+def coupled_scores(scores: Tensor, joint: Tensor) -> Tensor:
+    r"""The right-hand side of ZLPR's coupling equation; a minimiser is its fixed point.
+
+    .. math::
+        s_t = \tfrac12 \log\frac{P(y_t=1)}{P(y_t=0)}
+            + \tfrac12 \log\frac{E[\varphi_1 \mid y_t=1]}{E[\varphi_0 \mid y_t=0]},
+        \qquad
+        \varphi_1 = \frac{1}{1 + \sum_{r \in P} e^{-s_r}},\quad
+        \varphi_0 = \frac{1}{1 + \sum_{r \in N} e^{s_r}}
+
+    The first term is what independent treatment would give; the second, which a loss that sums
+    over labels does not have, carries the other labels' part.
+
+    Args:
+        scores: shape (L,).
+        joint: shape (2,) * L.
+
+    Returns:
+        Scores of shape (L,).
+
+    Example:
+        >>> from zlpr.theory import independent, risk_minimiser
+        >>> joint = independent([0.3, 0.6])
+        >>> scores = risk_minimiser("zlpr", joint)
+        >>> torch.allclose(coupled_scores(scores, joint), scores)
+        True
+    """
+    joint = check_joint(joint)
+    probability, present = joint.flatten()[:, None], label_vectors(joint.ndim)
+    absent = 1 - present
+    marginal = (probability * present).sum(0)
+    phi_one = 1 / (1 + present @ (-scores).exp())[:, None]
+    phi_zero = 1 / (1 + absent @ scores.exp())[:, None]
+    given_one = (probability * present * phi_one).sum(0) / marginal
+    given_zero = (probability * absent * phi_zero).sum(0) / (1 - marginal)
+    return (marginal.logit() + (given_one / given_zero).log()) / 2
+
+
+def equal_marginals(dependence: float, *, probability: float = 0.3) -> Tensor:
+    """A joint of three labels whose marginals stay fixed while the first two draw together.
+
+    At 0 the labels are independent, at 1 the first two always come together, at -1 they exclude
+    each other as far as their marginals allow. The third stays independent.
+
+    Example:
+        >>> from zlpr.theory import marginals
+        >>> marginals(equal_marginals(0.8))
+        tensor([0.3000, 0.3000, 0.3000], dtype=torch.float64)
+    """
+    both = probability**2
+    room = (probability - both) if dependence > 0 else both - max(0.0, 2 * probability - 1)
+    both += dependence * room
+    pair = torch.tensor(
+        [[1 - 2 * probability + both, probability - both], [probability - both, both]],
+        dtype=torch.float64,
+    )
+    third = torch.tensor([1 - probability, probability], dtype=torch.float64)
+    return pair[..., None] * third

@@ -1,0 +1,65 @@
+r"""The link between ZLPR scores and probabilities, as the number of labels grows.
+
+For one label ZLPR is BCE, whose minimiser has ``sigma(s) = p``. With soft targets, or very many
+labels, the minimiser has ``sigma(2 s) = p``. In between the link slides from one to the other,
+which is why probabilities shown to a user need a calibrator fitted on validation data.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class LinkPoint:
+    """The minimiser for `labels` independent labels that each apply with `probability`.
+
+    Attributes:
+        score: the common score of the labels.
+        slope: c with ``sigma(c * score) = probability``; 1 for BCE's link, 2 for the soft one.
+    """
+
+    labels: int
+    probability: float
+    score: float
+    slope: float
+
+
+def link(labels: int, probability: float) -> LinkPoint:
+    r"""Minimise ``E_k[log(1 + k e^-s) + log(1 + (L-k) e^s)]``, ``k ~ Binomial(L, p)``, over ``s``.
+
+    Example:
+        >>> round(link(1, 0.2).slope, 6), round(link(100_000, 0.2).slope, 3)
+        (1.0, 2.0)
+    """
+    count, weight = _binomial(labels, probability)
+    low, high = -40.0, 40.0
+    for _ in range(200):  # bisection on the slope of a convex function: exact to rounding
+        middle = (low + high) / 2
+        if _slope(middle, count, labels - count, weight) < 0:
+            low = middle
+        else:
+            high = middle
+    score = (low + high) / 2
+    logit = torch.tensor(probability, dtype=torch.float64).logit().item()
+    return LinkPoint(labels, probability, score, logit / score if score else float("nan"))
+
+
+def _slope(score: float, positives: Tensor, negatives: Tensor, weight: Tensor) -> float:
+    """Derivative of the expected loss: ``-sigma(log k - s) + sigma(log(L-k) + s)``, averaged."""
+    pull = torch.sigmoid(negatives.log() + score) - torch.sigmoid(positives.log() - score)
+    return float((weight * pull).sum())
+
+
+def _binomial(trials: int, probability: float) -> tuple[Tensor, Tensor]:
+    """The counts that matter and their weights; tails below 1e-20 are left out."""
+    mean, spread = trials * probability, (trials * probability * (1 - probability)) ** 0.5
+    first, last = max(0, int(mean - 12 * spread - 40)), min(trials, int(mean + 12 * spread + 40))
+    count = torch.arange(first, last + 1, dtype=torch.float64)
+    distribution = torch.distributions.Binomial(
+        torch.tensor(float(trials), dtype=torch.float64),
+        torch.tensor(probability, dtype=torch.float64),
+        validate_args=False,
+    )
+    return count, distribution.log_prob(count).softmax(0)

@@ -1,0 +1,30 @@
+import math
+
+import pytest
+import torch
+
+from zlpr.theory import independent, link, negative_shares, risk_minimiser
+
+
+@pytest.mark.parametrize("labels", [1, 2, 5, 9])
+@pytest.mark.parametrize("probability", [0.05, 0.3, 0.7])
+def test_the_link_is_the_minimiser_over_independent_labels(labels, probability):
+    scores = risk_minimiser("zlpr", independent([probability] * labels))
+    expected = torch.full_like(scores, link(labels, probability).score)
+    torch.testing.assert_close(scores, expected, rtol=0, atol=1e-8)
+
+
+def test_the_link_slides_from_one_to_two():
+    slopes = [link(labels, 0.1).slope for labels in (1, 3, 10, 100, 1000, 100_000)]
+    assert slopes == sorted(slopes)
+    assert slopes[0] == pytest.approx(1, abs=1e-9)
+    assert slopes[-1] == pytest.approx(2, abs=1e-3)
+
+
+def test_the_shares_at_zero_scores_are_those_of_the_formulas():
+    bce, zlpr = negative_shares(98, positives=2)
+    assert bce.of_loss == pytest.approx(0.98)
+    assert bce.of_gradient == pytest.approx(0.98)
+    assert zlpr.of_loss == pytest.approx(math.log(99) / (math.log(99) + math.log(3)))
+    assert zlpr.of_gradient == pytest.approx((98 / 99) / (98 / 99 + 2 / 3))
+    assert zlpr.on_positive == pytest.approx(1 / 3)

@@ -1,0 +1,127 @@
+"""The risk minimisers against the conditions that the paper derives for them."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from zlpr.losses import registry, zlpr_loss
+from zlpr.theory import (
+    coupled_scores,
+    equal_marginals,
+    independent,
+    label_vectors,
+    marginals,
+    random_joint,
+    risk_minimiser,
+)
+from zlpr.theory.risk import expected_loss
+
+joints = st.builds(
+    lambda labels, dependence, seed: random_joint(
+        labels, dependence, torch.Generator().manual_seed(seed)
+    ),
+    st.integers(1, 5),
+    st.floats(0, 3),
+    st.integers(0, 10_000),
+)
+
+
+@settings(max_examples=20, deadline=None)
+@given(joints)
+def test_bce_finds_the_marginals_and_nothing_else(joint):
+    scores = risk_minimiser("bce", joint)
+    torch.testing.assert_close(scores, marginals(joint).logit(), rtol=0, atol=1e-8)
+
+
+@settings(max_examples=20, deadline=None)
+@given(joints)
+def test_zlpr_satisfies_its_coupling_equation(joint):
+    scores = risk_minimiser("zlpr", joint)
+    torch.testing.assert_close(coupled_scores(scores, joint), scores, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["zlpr", "lsep"])
+def test_losses_over_all_labels_tell_joints_with_equal_marginals_apart(name):
+    apart = risk_minimiser(name, equal_marginals(-0.9))
+    together = risk_minimiser(name, equal_marginals(0.9))
+    assert (apart - together).abs().max() > 0.05
+
+
+def test_bce_cannot_tell_joints_with_equal_marginals_apart():
+    apart, together = equal_marginals(-0.9), equal_marginals(0.9)
+    assert (apart - together).abs().max() > 0.2
+    torch.testing.assert_close(
+        risk_minimiser("bce", apart), risk_minimiser("bce", together), rtol=0, atol=1e-8
+    )
+
+
+def test_soft_targets_are_recovered_by_twice_the_score():
+    probability = torch.tensor([0.9, 0.3, 0.05, 0.5], dtype=torch.float64)
+
+    def soft(scores, targets):
+        return zlpr_loss(scores, probability.expand_as(scores), reduction="none")
+
+    scores = risk_minimiser(soft, independent([0.5] * 4))
+    torch.testing.assert_close((2 * scores).sigmoid(), probability, rtol=0, atol=1e-8)
+
+
+def test_one_label_has_the_link_of_bce():
+    joint = independent([0.2])
+    torch.testing.assert_close(
+        risk_minimiser("zlpr", joint), risk_minimiser("bce", joint), rtol=0, atol=1e-8
+    )
+
+
+@pytest.mark.parametrize("name", registry.available())
+def test_no_step_from_the_minimiser_goes_down(name):
+    joint = random_joint(4, 1.5, torch.Generator().manual_seed(7))
+    value = expected_loss(name, joint)
+    scores = risk_minimiser(name, joint).clamp(-1e4, 1e4)
+    lowest = value(scores[None])[0]
+    generator = torch.Generator().manual_seed(0)
+    for size in (1e-4, 1e-2, 0.3, 1.0, 3.0):
+        steps = size * torch.randn(40, 4, generator=generator, dtype=torch.float64)
+        assert value((scores + steps)[:, None])[:, 0].min() >= lowest - 1e-9
+
+
+@pytest.mark.parametrize("name", ["ranking", "warp", "bp_mll", "lsep"])
+def test_rankers_are_centred(name):
+    scores = risk_minimiser(name, random_joint(4, 1.0, torch.Generator().manual_seed(1)))
+    assert abs(scores.sum().item()) < 1e-9
+
+
+def test_the_ranking_loss_puts_likelier_labels_first():
+    scores = risk_minimiser("ranking", independent([0.1, 0.8, 0.4]))
+    assert scores.argsort(descending=True).tolist() == [1, 2, 0]
+
+
+def test_twelve_labels_are_within_reach():
+    joint = random_joint(12, 0.5, torch.Generator().manual_seed(3))
+    scores = risk_minimiser("zlpr", joint)
+    torch.testing.assert_close(coupled_scores(scores, joint), scores, rtol=0, atol=1e-8)
+
+
+def test_label_vectors_follow_the_order_of_a_flat_joint():
+    joint = torch.zeros(2, 2, 2)
+    joint[1, 0, 1] = 1
+    assert label_vectors(3)[joint.flatten().argmax()].tolist() == [1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("joint", "message"),
+    [
+        (torch.full((2, 3), 1 / 6), r"shape \(2, 3\), expected \(2,\) \* L"),
+        (torch.full((2, 2), 0.3), "sums to 1.2"),
+        (torch.tensor([1.5, -0.5]), "negative"),
+        (torch.full((2,) * 13, 2.0**-13), "L from 1 to 12"),
+    ],
+)
+def test_what_is_no_joint_is_refused(joint, message):
+    with pytest.raises(ValueError, match=message):
+        risk_minimiser("zlpr", joint)
+
+
+def test_a_loss_that_is_reduced_is_refused():
+    with pytest.raises(ValueError, match='reduction="none"'):
+        risk_minimiser(lambda scores, targets: zlpr_loss(scores, targets), independent([0.5, 0.5]))
