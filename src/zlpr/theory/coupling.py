@@ -44,23 +44,24 @@ def coupled_scores(scores: Tensor, joint: Tensor) -> Tensor:
     return (marginal.logit() + (given_one / given_zero).log()) / 2
 
 
-def equal_marginals(dependence: float, *, probability: float = 0.3) -> Tensor:
+def equal_marginals(
+    dependence: float, *, probabilities: tuple[float, float, float] = (0.5, 0.3, 0.2)
+) -> Tensor:
     """A joint of three labels whose marginals stay fixed while the first two draw together.
 
-    At 0 the labels are independent, at 1 the first two always come together, at -1 they exclude
-    each other as far as their marginals allow. The third stays independent.
+    At 0 the labels are independent, at 1 the rarer of the first two comes only with the other, at
+    -1 they exclude each other as far as their marginals allow. The third stays independent.
 
     Example:
         >>> from zlpr.theory import marginals
         >>> marginals(equal_marginals(0.8))
-        tensor([0.3000, 0.3000, 0.3000], dtype=torch.float64)
+        tensor([0.5000, 0.3000, 0.2000], dtype=torch.float64)
     """
-    both = probability**2
-    room = (probability - both) if dependence > 0 else both - max(0.0, 2 * probability - 1)
+    first, second, third = probabilities
+    both = first * second
+    room = min(first, second) - both if dependence > 0 else both - max(0.0, first + second - 1)
     both += dependence * room
     pair = torch.tensor(
-        [[1 - 2 * probability + both, probability - both], [probability - both, both]],
-        dtype=torch.float64,
+        [[1 - first - second + both, second - both], [first - both, both]], dtype=torch.float64
     )
-    third = torch.tensor([1 - probability, probability], dtype=torch.float64)
-    return pair[..., None] * third
+    return pair[..., None] * torch.tensor([1 - third, third], dtype=torch.float64)

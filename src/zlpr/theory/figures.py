@@ -1,6 +1,6 @@
 """The theory's figures, each from the numbers that its table prints."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,13 @@ BLUE, ORANGE, GREY = "#0b6e99", "#d9730d", "#9b9a97"
 
 
 def dependence_figure(
-    dependences: Sequence[float], scores: dict[str, Sequence[float]], path: Path
+    dependences: Sequence[float], scores: Mapping[str, Sequence[float]], path: Path
 ) -> None:
     """The first label's score under each loss, while the marginals stay fixed."""
     figure, axes = _axes(1)
     for name, values in scores.items():
         axes[0].plot(dependences, values, label=name, linewidth=2)
-    axes[0].set_xlabel("dependence of the first two labels (marginals fixed at 0.3)")
+    axes[0].set_xlabel("dependence of the first two labels (marginals stay as they are)")
     axes[0].set_ylabel("score of the first label at the minimum")
     axes[0].legend(frameon=False)
     _save(figure, path)

@@ -4,6 +4,7 @@ The ranking loss's risk is ``sum_ij P(y_i=1, y_j=0) max(0, 1 + s_j - s_i)``. WAR
 terms of label ``i`` by its rank, which is a constant as long as the order of the labels is fixed.
 """
 
+import itertools
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -16,9 +17,7 @@ from zlpr.theory.joint import label_vectors, marginals
 FloatArray = NDArray[np.float64]
 
 
-def hinge_minimiser(
-    joint: Tensor, value: Callable[[Tensor], Tensor], *, by_rank: bool
-) -> Tensor:
+def hinge_minimiser(joint: Tensor, value: Callable[[Tensor], Tensor], *, by_rank: bool) -> Tensor:
     """Minimise the pairwise hinge's risk; `by_rank` is WARP, searched over orders by swaps."""
     labels = label_vectors(joint.ndim)
     pairs = (labels.T @ (joint.flatten()[:, None] * (1 - labels))).numpy()
@@ -31,7 +30,7 @@ def hinge_minimiser(
     while improved:
         improved = False
         for place in range(len(order) - 1):
-            other = order[:place] + [order[place + 1], order[place]] + order[place + 2 :]
+            other = [*order[:place], order[place + 1], order[place], *order[place + 2 :]]
             scores = torch.from_numpy(_solve_in_order(pairs, other))
             if (risk := value(scores[None]).item()) < lowest - 1e-12:
                 best, lowest, order, improved = scores, risk, other, True
@@ -56,9 +55,9 @@ def _solve(costs: FloatArray, order: Sequence[int]) -> FloatArray:
     hinge = np.arange(hinges)
     rows[hinge, worse], rows[hinge, better], rows[hinge, size + hinge] = 1, -1, -1
     limits[:hinges] = -1
-    for row, (upper, lower) in enumerate(zip(order[:-1], order[1:], strict=True), start=hinges):
+    for row, (upper, lower) in enumerate(itertools.pairwise(order), start=hinges):
         rows[row, lower], rows[row, upper] = 1, -1
     objective = np.concatenate([np.zeros(size), costs[better, worse]])
     bounds = [(-2.0 * size, 2.0 * size)] * size + [(0.0, None)] * hinges
     solution = linprog(objective, A_ub=rows, b_ub=limits, bounds=bounds, method="highs")
-    return np.asarray(solution.x[:size], dtype=np.float64)
+    return np.array(solution.x)[:size]

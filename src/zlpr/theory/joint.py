@@ -60,13 +60,21 @@ def independent(probabilities: Sequence[float]) -> Tensor:
 
 
 def random_joint(num_labels: int, dependence: float, generator: torch.Generator) -> Tensor:
-    r"""A random Ising model, ``P(y) ~ exp(<b, y> + dependence * sum_{i<j} J_ij y_i y_j)``.
+    r"""A random joint whose marginals do not depend on `dependence`, from 0 to 1.
 
-    The biases put the marginals mostly between 5 % and 60 %; ``J`` is standard normal, so
-    ``dependence = 0`` gives independent labels and 2 or more gives strong ties and exclusions.
+    At 1, six typical label sets hold 90 % of the probability and the rest is spread at random over
+    all sets. At 0 the labels are independent, with the same marginals. Between, the two are mixed.
+
+    Args:
+        num_labels: L.
+        dependence: from 0, independent labels, to 1.
+        generator: where the randomness comes from; equal states give equal marginals.
     """
-    labels = label_vectors(num_labels)
-    bias = torch.randn(num_labels, generator=generator, dtype=torch.float64) - 1
-    coupling = torch.randn(num_labels, num_labels, generator=generator, dtype=torch.float64).triu(1)
-    energy = labels @ bias + dependence * ((labels @ coupling) * labels).sum(1)
-    return energy.softmax(0).reshape((2,) * num_labels)
+    typical = torch.rand(6, num_labels, generator=generator) < 0.35
+    weights = -torch.rand(6, generator=generator, dtype=torch.float64).log()
+    places = typical.long() @ (2 ** torch.arange(num_labels - 1, -1, -1))
+    rest = -torch.rand(2**num_labels, generator=generator, dtype=torch.float64).log()
+    tied = 0.1 * rest / rest.sum()
+    tied = tied.index_add(0, places, 0.9 * weights / weights.sum()).reshape((2,) * num_labels)
+    free = independent(marginals(tied).tolist())
+    return dependence * tied + (1 - dependence) * free

@@ -57,9 +57,6 @@ def _binomial(trials: int, probability: float) -> tuple[Tensor, Tensor]:
     mean, spread = trials * probability, (trials * probability * (1 - probability)) ** 0.5
     first, last = max(0, int(mean - 12 * spread - 40)), min(trials, int(mean + 12 * spread + 40))
     count = torch.arange(first, last + 1, dtype=torch.float64)
-    distribution = torch.distributions.Binomial(
-        torch.tensor(float(trials), dtype=torch.float64),
-        torch.tensor(probability, dtype=torch.float64),
-        validate_args=False,
-    )
-    return count, distribution.log_prob(count).softmax(0)
+    ways = -torch.lgamma(count + 1) - torch.lgamma(trials - count + 1)
+    chance = torch.tensor(probability, dtype=torch.float64)
+    return count, (ways + count * chance.log() + (trials - count) * (1 - chance).log()).softmax(0)

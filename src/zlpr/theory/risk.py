@@ -20,6 +20,8 @@ Loss = str | Callable[[Tensor, Tensor], Tensor]
 Value = Callable[[Tensor], Tensor]
 """Scores of shape (..., problems, L) to risks of shape (..., problems)."""
 
+Derivative = Callable[[Tensor], Tensor]
+
 POPULATION = 1000
 """Samples that share the input: sets label counts, and the batch of losses taken over a batch."""
 
@@ -31,9 +33,11 @@ def risk_minimiser(loss: Loss, joint: Tensor) -> Tensor:
     r"""The scores that minimise ``E_{y ~ joint} loss(s, y)``, to 1e-8.
 
     Where the minimum lies at infinity (sigmoidF1, say, wants every label fully on or off), the
-    score is plus or minus infinity. Losses that only rank fix the scores up to a constant; theirs
-    sum to zero. Ranking and WARP are piecewise linear and solved as linear programs, WARP by a
-    search over the orders of the labels.
+    score is plus or minus infinity. Where a constant added to all scores changes nothing, as in
+    most losses that only rank, the scores sum to zero. BP-MLL in its log form has no minimum where
+    a label is likelier to be the only negative one than to be positive; its score is then minus
+    infinity. Ranking and WARP are piecewise linear and solved as linear programs, WARP by a search
+    over the orders of the labels.
 
     Args:
         loss: a name of the registry, or a function of scores (N, L) and targets (N, L) giving one
@@ -56,8 +60,11 @@ def risk_minimiser(loss: Loss, joint: Tensor) -> Tensor:
     starts = starting_points(joint, convex=convex)
     value = expected_loss(loss, joint)
     ends = descend(value, starts)
-    scores = to_infinity(value, ends[value(ends).argmin()])
-    return centred(scores) if isinstance(loss, str) and not registry.info(loss).decides else scores
+    scores = ends[value(ends).argmin()]
+    if not (isinstance(loss, str) and registry.info(loss).smooth):
+        scores = search(value, scores)
+    finite = to_infinity(value, scores)
+    return centred(finite) if ignores_shifts(value, scores[None]) else finite
 
 
 def expected_loss(loss: Loss, *joints: Tensor) -> Value:
@@ -79,10 +86,14 @@ def expected_loss(loss: Loss, *joints: Tensor) -> Value:
     return _per_sample(registry.create(loss, reduction="none", **params), targets, probabilities)
 
 
-def _per_sample(loss: Callable[[Tensor, Tensor], Tensor], targets: Tensor, probabilities: Tensor) -> Value:
+def _per_sample(
+    loss: Callable[[Tensor, Tensor], Tensor], targets: Tensor, probabilities: Tensor
+) -> Value:
     def value(scores: Tensor) -> Tensor:
         rows = scores[..., None, :].expand(*scores.shape[:-1], *targets.shape)
-        losses = loss(rows.reshape(-1, rows.shape[-1]), targets.expand_as(rows).reshape(-1, rows.shape[-1]))
+        losses = loss(
+            rows.reshape(-1, rows.shape[-1]), targets.expand_as(rows).reshape(-1, rows.shape[-1])
+        )
         if losses.shape != (rows[..., 0].numel(),):
             raise ValueError(
                 f"the loss gave shape {tuple(losses.shape)} for {rows[..., 0].numel()} samples; "
@@ -93,16 +104,16 @@ def _per_sample(loss: Callable[[Tensor, Tensor], Tensor], targets: Tensor, proba
     return value
 
 
-def _over_population(module: Callable[..., Tensor], targets: Tensor, probabilities: Tensor) -> Value:
+def _over_population(
+    module: Callable[..., Tensor], targets: Tensor, probabilities: Tensor
+) -> Value:
+    def one(scores: Tensor, weight: Tensor) -> Tensor:
+        return module(scores.expand_as(targets), targets, sample_weight=weight)
+
     def value(scores: Tensor) -> Tensor:
-        weights = (probabilities * POPULATION).expand(scores.shape[-2], -1)
-        problems = scores.reshape(-1, *scores.shape[-2:])
-        risks = [
-            module(row.expand_as(targets), targets, sample_weight=weight)
-            for problem in problems
-            for row, weight in zip(problem, weights, strict=True)
-        ]
-        return torch.stack(risks).reshape(scores.shape[:-1])
+        weights = (probabilities * POPULATION).expand(*scores.shape[:-1], -1)
+        rows, weights = scores.reshape(-1, scores.shape[-1]), weights.reshape(-1, len(targets))
+        return torch.func.vmap(one)(rows, weights).reshape(scores.shape[:-1])
 
     return value
 
@@ -122,71 +133,103 @@ def starting_points(joint: Tensor, *, convex: bool) -> Tensor:
 def descend(value: Value, starts: Tensor) -> Tensor:
     """Damped Newton on all problems at once, shape (problems, L); it only ever goes down.
 
-    The Hessian's eigenvalues are taken positive, a step is at most 4 long, and it is halved until
-    the risk falls. Where it no longer can, the last full step is still taken if it is small: near
-    the minimum the slope is known far better than the value.
+    The Hessian's eigenvalues are taken positive, a step is at most 4 long, and it is quartered
+    until the risk falls. A step below 1e-6 is taken whole: so near the minimum the
+    slope is known far better than the value.
     """
-    gradient = _gradient(value, starts)
+    gradient, hessian = _derivatives(value, starts)
     scores, lowest = starts, value(starts)
-    lengths = 0.5 ** torch.arange(20, dtype=starts.dtype)[:, None, None]
+    shift = 1.0 if ignores_shifts(value, starts) else 0.0
+    lengths = 0.25 ** torch.arange(8, dtype=starts.dtype)[:, None, None]
+    every = torch.arange(len(scores))
     for _ in range(100):
-        step = _newton_step(gradient, scores)
+        step = _newton_step(gradient, hessian, scores)
+        step = step - shift * step.mean(-1, keepdim=True)  # a direction without slope is all noise
         tries = (scores + lengths * step).clamp(-FAR, FAR)
         values = value(tries)
         lower = values < lowest
-        falls = lower.any(0)
-        first = lower.to(torch.int8).argmax(0)
         small = step.abs().amax(-1) < 1e-6
-        chosen = torch.where((falls | small)[:, None], tries[first, torch.arange(len(scores))], scores)
-        lowest = torch.where(falls, values[first, torch.arange(len(scores))], lowest)
-        moved = (chosen - scores).abs().amax()
-        scores = chosen
-        if moved < 1e-10:
+        first = torch.where(small, 0, lower.to(torch.int8).argmax(0))
+        moves = lower.any(0) | small
+        moved = torch.where(moves[:, None], tries[first, every], scores)
+        lowest = torch.where(moves, values[first, every], lowest)
+        change, scores = (moved - scores).abs().amax(), moved
+        if change < 1e-11:
             break
     return scores
 
 
-def _newton_step(gradient: Callable[[Tensor], Tensor], scores: Tensor) -> Tensor:
-    curvature, axes = torch.linalg.eigh(_hessian(gradient, scores))
+def search(value: Value, scores: Tensor) -> Tensor:
+    """Go down without slopes, for risks with kinks and jumps; shape (L,).
+
+    Tries a step along both ends of randomly turned axes, lengthens it after a success and halves
+    it after a failure, until it is below 1e-10.
+    """
+    generator = torch.Generator().manual_seed(0)
+    lowest, step = value(scores[None])[0], 1.0
+    while step > 1e-10:
+        turned = torch.randn(len(scores), len(scores), generator=generator, dtype=scores.dtype)
+        axes = torch.linalg.qr(turned).Q
+        with torch.no_grad():
+            tries = scores + step * torch.cat([axes, -axes])
+            values = value(tries[:, None])[:, 0]
+        if values.min() < lowest:
+            scores, lowest, step = tries[values.argmin()], values.min(), min(1.0, 1.5 * step)
+        else:
+            step /= 2
+    return scores
+
+
+def _newton_step(gradient: Derivative, hessian: Derivative, scores: Tensor) -> Tensor:
+    curvature, axes = torch.linalg.eigh(hessian(scores))
     size = curvature.abs()
-    size = size.clamp(min=1e-300).maximum(1e-10 * size.amax(-1, keepdim=True))
+    size = size.clamp(min=1e-14).maximum(1e-10 * size.amax(-1, keepdim=True))
     slope = gradient(scores)[..., None]
     step = -(axes @ ((axes.mT @ slope) / size[..., None]))[..., 0]
-    return step * (4 / step.norm(dim=-1, keepdim=True).clamp(min=4))
+    step = 4 * step / step.norm(dim=-1, keepdim=True).clamp(min=4)
+    return torch.as_tensor(step)
 
 
-def _gradient(value: Value, starts: Tensor) -> Callable[[Tensor], Tensor]:
-    """Autograd where it tells the truth; differences where a loss detaches its weights.
+def _derivatives(value: Value, starts: Tensor) -> tuple[Derivative, Derivative]:
+    """Slopes (problems, L) and curvatures (problems, L, L) of a risk.
 
-    Some losses (asymmetric, circle, HBM) let no gradient through their weights: training follows
-    another field than the slope of the value, and the value is what is minimised here.
+    By autograd where it tells the truth, by differences where a loss detaches its weights: some
+    losses (asymmetric, circle, HBM) let no gradient through them, so that training follows another
+    field than the slope of the value, and the value is what is minimised here.
     """
+    units = torch.eye(starts.shape[-1], dtype=starts.dtype)[:, None]
 
-    def by_autograd(scores: Tensor) -> Tensor:
+    def exact_gradient(scores: Tensor) -> Tensor:
         scores = scores.detach().requires_grad_()
-        return torch.autograd.grad(value(scores).sum(), scores)[0]
+        (slope,) = torch.autograd.grad(value(scores).sum(), scores)
+        return slope
 
-    def by_differences(scores: Tensor) -> Tensor:
+    def gradient_differences(scores: Tensor) -> Tensor:
+        up, down = (exact_gradient(scores + shift * units) for shift in (1e-4, -1e-4))
+        columns: Tensor = (up - down) / 2e-4
+        return (columns.movedim(0, -1) + columns.movedim(0, -2)) / 2
+
+    @torch.no_grad()
+    def value_differences(scores: Tensor) -> Tensor:
+        one, two = (
+            value(scores + shift * units) - value(scores - shift * units) for shift in (1e-3, 2e-3)
+        )
+        slopes: Tensor = (8 * one - two) / 12e-3
+        return slopes.movedim(0, -1)
+
+    @torch.no_grad()
+    def second_differences(scores: Tensor) -> Tensor:
         width = 1e-3
-        shifts = width * torch.eye(scores.shape[-1], dtype=scores.dtype)
-        shifts = shifts.reshape(len(shifts), *[1] * (scores.ndim - 1), len(shifts))
-        with torch.no_grad():
-            one = value(scores + shifts) - value(scores - shifts)
-            two = value(scores + 2 * shifts) - value(scores - 2 * shifts)
-        return ((8 * one - two) / (12 * width)).movedim(0, -1)
+        sums, gaps = units + units[:, None], units - units[:, None]
+        same = value(scores + width * sums) + value(scores - width * sums)
+        other = value(scores + width * gaps) + value(scores - width * gaps)
+        curvatures: Tensor = (same - other) / (4 * width**2)
+        return curvatures.movedim((0, 1), (-2, -1))
 
-    point = starts + 0.1 * torch.sin(torch.arange(starts.shape[-1], dtype=starts.dtype))
-    truthful = torch.allclose(by_autograd(point), by_differences(point), rtol=1e-6, atol=1e-8)
-    return by_autograd if truthful else by_differences
-
-
-def _hessian(gradient: Callable[[Tensor], Tensor], scores: Tensor) -> Tensor:
-    """Central differences of the slope, shape (problems, L, L)."""
-    width = 1e-4
-    shifts = width * torch.eye(scores.shape[-1], dtype=scores.dtype)[:, None]
-    columns = (gradient(scores + shifts) - gradient(scores - shifts)) / (2 * width)
-    hessian = columns.movedim(0, -1)
-    return (hessian + hessian.mT) / 2
+    probe = starts + 0.1 * torch.sin(torch.arange(starts.shape[-1], dtype=starts.dtype))
+    if torch.allclose(exact_gradient(probe), value_differences(probe), rtol=1e-6, atol=1e-8):
+        return exact_gradient, gradient_differences
+    return value_differences, second_differences
 
 
 def to_infinity(value: Value, scores: Tensor) -> Tensor:
@@ -201,6 +244,11 @@ def to_infinity(value: Value, scores: Tensor) -> Tensor:
     return result
 
 
+def ignores_shifts(value: Value, scores: Tensor) -> bool:
+    """Whether a constant added to all scores of a problem leaves its risk as it is."""
+    return torch.allclose(value(scores), value(scores + 1), rtol=0, atol=1e-9)
+
+
 def centred(scores: Tensor) -> Tensor:
     """The scores that sum to zero among those that differ by a constant."""
-    return scores - scores[scores.isfinite()].mean()
+    return scores - scores.mean() if bool(scores.isfinite().all()) else scores
