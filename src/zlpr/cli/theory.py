@@ -127,16 +127,15 @@ def _regret(args: argparse.Namespace) -> Any:
     from zlpr.theory.figures import regret_figure
     from zlpr.theory.regret import LOSSES, METRICS, regrets
 
-    found = regrets(seed=args.seed)
-    value = {(r.loss, r.metric, r.dependence): r for r in found}
+    measured = regrets(seed=args.seed)
+    value = {(regret.loss, regret.metric, regret.dependence): regret for regret in measured}
     for dependence in (0.0, 1.0):
-        rows = [
-            [loss, *(
-                f"{abs(shown.mean):.2f}" if (shown := value.get((loss, metric, dependence))) else "-"
-                for metric in METRICS
-            )]
-            for loss in LOSSES
-        ]  # fmt: skip
+        cells = {
+            (loss, metric): f"{abs(found.mean):.2f}"
+            for (loss, metric, strength), found in value.items()
+            if strength == dependence
+        }
+        rows = [[loss, *(cells.get((loss, metric), "-") for metric in METRICS)] for loss in LOSSES]
         kind = "independent labels" if dependence == 0 else "strongly tied labels, same marginals"
         _table(
             args,
@@ -145,8 +144,8 @@ def _regret(args: argparse.Namespace) -> Any:
             rows,
             "",
         )
-    _draw(args, "regret", lambda path: regret_figure(found, path))
-    return [asdict(regret) for regret in found]
+    _draw(args, "regret", lambda path: regret_figure(measured, path))
+    return [asdict(regret) for regret in measured]
 
 
 def _table(
