@@ -15,6 +15,7 @@ from zlpr.cli._reading import add_reading_arguments, load_data
 
 if TYPE_CHECKING:
     from zlpr.data import Dataset
+    from zlpr.data.download import Download
     from zlpr.data.sources import Source
 
 EXAMPLE = "zlpr data stats demo"
@@ -398,14 +399,23 @@ def _fetch_all(source: "Source", folder: Path, mirror: str) -> list[dict[str, An
     for file in source.files:
         with contextlib.ExitStack() as stack:
             got = fetch(file, folder, mirror=mirror, watcher=_Bar(stack))
-        trust = "its known checksum" if got.pinned else f"kept in {got.path.name}.sha256"
-        note = f"{'fetched' if got.fetched else 'already here'}, verified against {trust}"
-        if got.fetched and not got.pinned:
-            note = f"fetched, no known checksum to verify against; now {trust}"
+        note = _trust(got)
         files.append(
             {"path": str(got.path), "sha256": got.sha256, "pinned": got.pinned, "note": note}
         )
     return files
+
+
+def _trust(got: "Download") -> str:
+    """Whether a file came now, and what its checksum was compared with."""
+    kept = f"{got.path.name}.sha256"
+    if got.pinned:
+        against = "verified against its known checksum"
+    elif got.fetched:
+        against = f"no known checksum to verify against: kept in {kept} from now on"
+    else:
+        against = f"verified against the checksum in {kept}"
+    return f"{'fetched' if got.fetched else 'already here'}, {against}"
 
 
 class _Bar:

@@ -1,6 +1,6 @@
 """Files in, label sets out: formats, sources, splits and the demo corpus."""
 
-from zlpr.data import demo
+from zlpr.data import demo, download, plots, published, sources, statistics
 from zlpr.data.dataset import SPLIT_NAMES, Dataset, SplitName, split_name
 from zlpr.data.formats import FORMATS
 from zlpr.data.reading import concatenate, iterate, join_parts, list_label_names, load, read
@@ -19,16 +19,21 @@ __all__ = [
     "SplitReport",
     "concatenate",
     "demo",
+    "download",
     "iterate",
     "join_parts",
     "list_label_names",
     "load",
     "load_split",
     "make_split",
+    "plots",
+    "published",
     "read",
     "report_split",
     "save",
     "save_split",
+    "sources",
     "split_name",
+    "statistics",
     "write",
 ]

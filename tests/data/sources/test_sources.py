@@ -120,6 +120,14 @@ def test_damaged_files_are_named(packing, tmp_path):
         prepare("Toxic", tmp_path)
 
 
+@pytest.mark.parametrize("name", ["all.zip", "all.tar.gz", "train.csv.xz"])
+def test_what_is_not_an_archive_is_told_in_one_line(name, tmp_path):
+    (tmp_path / name).write_bytes(b"not an archive")
+    with pytest.raises(UserError, match=f"{name}: damaged or cut short") as refused:
+        prepare("Toxic", tmp_path)
+    assert "\n" not in str(refused.value)
+
+
 def test_other_encodings_are_refused_by_line_and_read_by_name(tmp_path):
     text = (FILES / "cnipa" / "patents.csv").read_text("utf-8")
     (tmp_path / "patents.csv").write_bytes(text.encode("gb18030"))

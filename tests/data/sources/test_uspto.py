@@ -27,6 +27,12 @@ def test_grants_of_a_week():
     assert prepared.left_out == {"document that is no grant": 1, "no IPC code": 1}
 
 
+def test_characters_by_number_are_text(tmp_path):
+    content = DOCUMENTS[0].replace(b"Seal for", b"Seal &#x2014; for")
+    data = prepare("USPTO-Title", write_week(tmp_path, content)).datasets["USPTO-Title"]
+    assert data.texts == ["Seal — for a quiet pump"]
+
+
 def test_table_form():
     data = prepare("USPTO-Title", FILES / "uspto-table").datasets["USPTO-Title"]
     assert data.texts == ["Folding ladder", "Warm glove"]

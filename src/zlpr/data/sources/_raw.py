@@ -57,7 +57,7 @@ class RawFile:
             except (EOFError, OSError, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError) as bad:
                 if isinstance(bad, OSError) and bad.errno is not None:
                     raise  # the disk's own trouble, not the file's content
-                raise UserError(f"{self}: damaged or cut short ({bad})") from bad
+                raise _damaged(self, bad) from bad
 
     def _decompressed(self, disk: IO[bytes], stack: contextlib.ExitStack) -> IO[bytes]:
         stream = disk
@@ -147,8 +147,13 @@ def _members(path: Path) -> list[str]:
         else:
             return [""]
     except (EOFError, zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError) as bad:
-        raise UserError(f"{path}: damaged or cut short ({bad})") from bad
+        raise _damaged(path, bad) from bad
     return [member for member in names if not PurePosixPath(member).name.startswith(".")]
+
+
+def _damaged(file: object, reason: BaseException) -> UserError:
+    first = str(reason).partition("\n")[0].rstrip(":")
+    return UserError(f"{file}: damaged or cut short ({first})")
 
 
 def _without_archived_twins(files: list[RawFile]) -> list[RawFile]:
