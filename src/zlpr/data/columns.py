@@ -122,9 +122,9 @@ def find_roles(
     names = list(columns)
     label_columns = _label_columns(file, columns, options) if options.labelled else ()
     taken = set(label_columns)
-    identifier = _optional(file, names, options.id, ID_NAMES, "id", taken)
+    identifier = _optional(file, columns, options.id, ID_NAMES, "id", taken, _is_key)
     group = None if options.group is None else _named(file, names, options.group, "group")
-    split = _optional(file, names, options.split, SPLIT_COLUMNS, "split", taken)
+    split = _optional(file, columns, options.split, SPLIT_COLUMNS, "split", taken, _is_part)
     taken |= {name for name in (identifier, group, split) if name is not None}
     if not options.labelled:
         taken |= {name for name in names if name.lower() in LABEL_NAMES}
@@ -178,17 +178,28 @@ def _first(names: Iterable[str], known: Sequence[str]) -> str | None:
 
 def _optional(
     file: str,
-    names: Sequence[str],
+    columns: Columns,
     asked: Column | bool | None,
     known: Sequence[str],
     role: str,
     taken: set[str],
+    fits: Callable[[Any], bool],
 ) -> str | None:
+    """The column that the user named, or one that has a usual name and cells that fit."""
     if asked is False:
         return None
-    if asked is None:
-        return _first((name for name in names if name not in taken), known)
-    return _named(file, names, asked, role)
+    if asked is not None:
+        return _named(file, list(columns), asked, role)
+    found = _first((name for name in columns if name not in taken), known)
+    return found if found is not None and all(map(fits, columns[found])) else None
+
+
+def _is_key(value: Any) -> bool:
+    return isinstance(value, str | int)
+
+
+def _is_part(value: Any) -> bool:
+    return isinstance(value, str) and split_name(value) is not None
 
 
 def _text_columns(
@@ -349,6 +360,8 @@ class Cells:
         kinds = set(map(type, values))
         if kinds == {list} and _all_names(values):
             return list(values)
+        if kinds == {list} and set(map(type, itertools.chain.from_iterable(values))) == {int}:
+            return [list(map(str, cell)) for cell in values]
         if kinds == {str}:
             try:
                 return list(map(self._known.__getitem__, values))

@@ -161,6 +161,9 @@ class Dataset:
         sets = [sorted(set(labels)) for labels in label_sets]
         names = tuple(label_names or sorted({label for labels in sets for label in labels}))
         column = {name: index for index, name in enumerate(names)}
+        strange = next((label for labels in sets for label in labels if label not in column), None)
+        if strange is not None:
+            raise ValueError(f"{strange!r} is not among the {len(names)} label_names")
         counts = [len(labels) for labels in sets]
         indices = np.array([column[label] for labels in sets for label in labels], dtype=np.int64)
         indptr = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])

@@ -23,9 +23,11 @@ class ReadOptions:
     Attributes:
         text: the column of the texts, or several whose texts are joined by a space.
         labels: the column of label sets, or several columns of 0 and 1, one per label.
-        id: the column of identifiers; False for none.
+        id: the column of identifiers; False for none. A column that is only called "id" is taken
+            where every one of the first rows has a name or an integer in it.
         group: the column of groups that a split keeps together.
-        split: the column that says "train", "validation" or "test"; False for none.
+        split: the column that says "train", "validation" or "test"; False for none. A column that
+            is only called "split" is taken where all of the first rows say one of these.
         label_delimiter: what separates the labels in one cell; "" for one label per cell.
         header: whether a table's first row names the columns.
         quoted: whether a table's fields may stand in double quotes.
@@ -43,6 +45,16 @@ class ReadOptions:
     quoted: bool | None = None
     encoding: str = "utf-8"
     labelled: bool = True
+
+    def columns(self) -> list[Column]:
+        """All columns that the user named or numbered."""
+        found: list[Column] = []
+        for asked in (self.text, self.labels, self.id, self.group, self.split):
+            if isinstance(asked, str | int):
+                found += [asked] if asked is not False else []
+            else:
+                found += asked or ()
+        return found
 
 
 @dataclass

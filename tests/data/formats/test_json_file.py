@@ -41,6 +41,7 @@ def test_rows_carry_the_line_where_they_start(tmp_path):
         ('[{"text": "a", "labels": []},]', r"line 1, column 30: not JSON: Expecting value"),
         ('[{"text": "a", "labels": []}]\n x', r"line 2, column 2: expected nothing after"),
         ('[\n{"text": "a",\n  "labels": [}]', r"line 3, column 14: not JSON"),
+        ("[" + "9" * 5000 + "]", r"line 1, column 2: a number of thousands of digits"),
         ("[" * 100_000, r"line 1, column \d+: (not JSON|nested too deeply)"),
     ],
 )

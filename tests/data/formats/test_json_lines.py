@@ -48,6 +48,7 @@ def test_blank_lines_and_white_space_around_rows(tmp_path):
             '{"text": "\\ud83d", "labels": []}',
             r".*half of a surrogate pair \(\\ud83d\) at char.* 1",
         ),
+        ('{"text": "a", "labels": [' + "9" * 5000 + "]}", r"line 2: not read: a number of thous"),
         ("[" * 100_000, r"line 2: not read: nested too deeply"),
     ],
 )

@@ -169,6 +169,15 @@ def test_a_column_that_appears_twice(tmp_path):
         _read(tmp_path, "text,text,labels\nx,y,a\n")
 
 
+def test_a_header_of_a_hundred_thousand_labels(tmp_path):
+    names = [f"l{i}" for i in range(100_000)]
+    cells = ["1" if i in (7, 99_999) else "0" for i in range(100_000)]
+    content = ",".join(["text", *names]) + "\n" + ",".join(["x", *cells]) + "\n"
+    data = _read(tmp_path, content)
+    assert data.labels.shape == (1, 100_000)
+    assert data.label_sets() == [("l7", "l99999")]
+
+
 def test_a_header_alone(tmp_path):
     with pytest.raises(UserError, match=r"a.csv: no rows"):
         _read(tmp_path, "text,labels\n")

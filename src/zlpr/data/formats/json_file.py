@@ -67,6 +67,8 @@ def _elements(file: str, text: str) -> Iterator[tuple[int, Any]]:
             raise _syntax_error(file, text, wrong.pos, f"not JSON: {wrong.msg}") from None
         except RecursionError:
             raise _syntax_error(file, text, at, "nested too deeply") from None
+        except ValueError:
+            raise _syntax_error(file, text, at, "a number of thousands of digits") from None
         yield line, value
         position = _after_space(text, position)
         sign = text[position : position + 1]

@@ -80,6 +80,8 @@ def _parse_one_by_one(
             problems.add(number, f"not JSON: {wrong.msg}", column=wrong.colno)
         except RecursionError:
             problems.add(number, "not read: nested too deeply")
+        except ValueError:
+            problems.add(number, "not read: a number of thousands of digits")
         else:
             if isinstance(row, dict):
                 rows.append(row)

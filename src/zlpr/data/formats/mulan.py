@@ -32,8 +32,9 @@ MAX_XML = 64 * 1024 * 1024
 
 _NAME = r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s{,'"]\S*)"""
 _ATTRIBUTE = re.compile(rf"@attribute\s+{_NAME}\s*(.*)", re.IGNORECASE)
-_VALUE = re.compile(r"""\s*('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^,'"]*?)\s*(?:,|$)""")
-_CELL = re.compile(r"""(?:[^,'"]|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")+""")
+# Possessive (*+), so that no file can make the matching go back and forth.
+_VALUE = re.compile(r"""\s*+('(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|[^,'"]*+)\s*+(?:,|$)""")
+_CELL = re.compile(r"""(?:[^,'"]++|'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")++""")
 _MEKA = re.compile(r"-C\s+(-?\d+)")
 _NUMERIC = frozenset(["numeric", "real", "integer"])
 
@@ -186,7 +187,7 @@ def split_values(text: str) -> list[str]:
         found = _VALUE.match(text, position)
         if found is None:
             raise ValueError(f"quotes that do not match from character {position + 1} on")
-        values.append(_unquoted(found.group(1)))
+        values.append(_unquoted(found.group(1).rstrip()))
         position, more = found.end(), found.group().endswith(",")
     return values
 

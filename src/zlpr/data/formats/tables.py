@@ -3,6 +3,7 @@
 import csv
 import itertools
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
@@ -17,6 +18,8 @@ from zlpr.data.rows import Block, ReadOptions, sample_columns
 BLOCK_ROWS = 2000
 """Rows that are looked at together; the first block decides what the columns mean."""
 
+_BLOCK_CELLS = 2_000_000  # fewer rows where a table is very wide
+
 Row = tuple[int, list[str]]
 """The number of a row's first line, and its fields."""
 
@@ -24,20 +27,21 @@ Row = tuple[int, list[str]]
 def read_blocks(path: Path, options: ReadOptions, problems: Problems) -> Iterator[Block]:
     """The rows of a file, some thousands at a time."""
     rows = _rows(path, options, problems)
-    first = list(itertools.islice(rows, BLOCK_ROWS + 1))
-    if not first:
+    first = next(rows, None)
+    if first is None:
         return
-    names, skipped = _header(str(path), first[0][1], options)
+    names, has_names = _header(str(path), first[1], options)
+    if not has_names:
+        rows = itertools.chain([first], rows)
+    size = max(1, min(BLOCK_ROWS, _BLOCK_CELLS // len(names)))
     roles = None
-    block = first[1:] if skipped else first
-    while block:
+    while block := list(itertools.islice(rows, size)):
         fitting = [row for row in block if _fits(row, names, problems)]
         if fitting:
             cells = zip(*(fields for _, fields in fitting), strict=True)
             columns = dict(zip(names, cells, strict=True))
             roles = roles or find_roles(str(path), columns, options)
             yield roles.block(columns, [line for line, _ in fitting], problems)
-        block = list(itertools.islice(rows, BLOCK_ROWS))
 
 
 def _fits(row: Row, names: Sequence[str], problems: Problems) -> bool:
@@ -53,20 +57,18 @@ def _header(file: str, fields: list[str], options: ReadOptions) -> tuple[list[st
     """The names of the columns, and whether the first row held them."""
     header = options.header
     if header is None:
-        asked = [options.text, options.labels, options.id, options.group, options.split]
-        flat = [c for column in asked for c in (column if isinstance(column, list) else [column])]
-        named = any(isinstance(column, str) for column in flat)
-        header = named or any(is_known_name(field) for field in fields)
-        if not header and not any(isinstance(c, int) and c is not False for c in flat):
+        kinds = {type(column) for column in options.columns()}
+        header = str in kinds or any(is_known_name(field) for field in fields)
+        if not header and int not in kinds:
             raise UserError(
                 f"{file}, line 1: is this a header? None of {', '.join(map(quote, fields[:8]))} is "
                 "a usual name; say header=True, or header=False with text=0, labels=1"
             )
     if not header:
         return [f"column {number}" for number in range(len(fields))], False
-    repeated = {name for name in fields if fields.count(name) > 1} if len(fields) < 10_000 else ()
-    if repeated:
-        raise UserError(f"{file}, line 1: the column {quote(min(repeated))} appears twice")
+    if len(set(fields)) != len(fields):
+        twice, _ = Counter(fields).most_common(1)[0]
+        raise UserError(f"{file}, line 1: the column {quote(twice)} appears twice")
     return fields, True
 
 
