@@ -17,6 +17,7 @@ from typing import Protocol, cast
 
 from zlpr import __version__
 from zlpr._errors import UserError
+from zlpr.cli._flags import in_flags
 
 
 class CommandModule(Protocol):
@@ -104,7 +105,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             f'zlpr {name} needs the package {package}: pip install "zlpr[{EXTRA_OF[package]}]"'
         )
     except UserError as mistake:
-        return _fail(str(mistake), mistake)
+        return _fail(in_flags(str(mistake)), mistake)
     except BrokenPipeError:  # the reader of our output left, as in `zlpr predict … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

@@ -1,0 +1,30 @@
+import doctest
+
+import pytest
+
+from zlpr.cli import _flags
+from zlpr.cli.main import main
+
+
+def test_examples_in_the_documentation_hold():
+    assert doctest.testmod(_flags).failed == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "advice"),
+    [
+        ("one,two\nhello,there\n", "--labels"),
+        ("first row\tx\n", "--no-header with --text 0"),
+        ("text,labels\n\xe9,a\n".encode("latin-1"), "--encoding 'gb18030'"),
+    ],
+)
+def test_advice_is_in_the_words_of_the_command_line(content, advice, tmp_path, capsys):
+    path = tmp_path / "a.csv"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert main(["data", "stats", str(path)]) == 2
+    assert advice in capsys.readouterr().err
+
+
+def test_other_words_stay_as_they_are():
+    message = "fractions=(1.0, 1.0, 1.0): expected three shares; subtext=1"
+    assert _flags.in_flags(message) == message
