@@ -1,6 +1,5 @@
 """Each extra does what its formula says, alone and together with the others."""
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from tests.training import worker
 from tests.training.test_trainer import prepare, train
 from zlpr._errors import UserError
 from zlpr.losses import zlpr_divergence
+from zlpr.training import TrainingConfig, fit
 from zlpr.training import extras as module
 from zlpr.training.extras import RADIUS, Extras, Mixture, adversarial_step, objective
 
@@ -181,7 +181,7 @@ def test_training_with_all_extras_runs_and_is_repeatable(
     assert runs[0][0] != pytest.approx(without[0], rel=1e-3)
 
 
-@pytest.mark.parametrize("extra", [field.name for field in dataclasses.fields(Extras)][:4])
+@pytest.mark.parametrize("extra", ["label_smoothing", "mixup", "r_drop", "vat"])
 def test_each_extra_is_one_setting(bert: Path, extra: str) -> None:
     settings = {"model": f"hf:{bert}", "epochs": 1, "batch_size": 32, "learning_rate": 0.01}
     plain, other = worker.run(settings), worker.run({**settings, extra: 0.3})
@@ -192,3 +192,29 @@ def test_an_extra_that_the_loss_cannot_take_is_refused_by_name(bert: Path) -> No
     settings = {"model": f"hf:{bert}", "loss": "ranking"}
     with pytest.raises(UserError, match="r_drop and vat compare probabilities, and ranking has"):
         worker.run({**settings, "r_drop": 1.0})
+    with pytest.raises(UserError, match="label_smoothing and mixup give soft targets"):
+        worker.run({**settings, "mixup": 0.3})
+
+
+@pytest.mark.parametrize("loss", ["zlpr", "dice2"])
+def test_the_linear_models_scores_move_towards_the_smoothed_targets(loss: str) -> None:
+    linear = {"regularisation": 0.01, "loss": loss}
+    plain, smooth = (linear_scores(**linear, label_smoothing=e) for e in (0.0, 0.4))
+    assert abs(smooth).max() < 0.8 * abs(plain).max()
+
+
+def test_the_linear_model_mixes_repeatably() -> None:
+    mixed = [linear_scores(regularisation=1.0, mixup=0.4) for _ in range(2)]
+    assert (mixed[0] == mixed[1]).all()
+    assert (mixed[0] != linear_scores(regularisation=1.0)).any()
+
+
+def linear_scores(**settings: Any) -> Any:
+    config = TrainingConfig(**settings)
+    return fit(worker.TRAIN, worker.VALIDATION, config).validation_scores
+
+
+@pytest.mark.parametrize("extra", ["r_drop", "vat"])
+def test_the_linear_model_says_what_it_has_no_use_for(extra: str) -> None:
+    with pytest.raises(UserError, match="r_drop needs dropout and vat token embeddings"):
+        linear_scores(**{extra: 1.0})

@@ -46,7 +46,9 @@ def assert_alike(result: dict[str, Any], expected: dict[str, Any]) -> None:
     np.testing.assert_allclose(result["scores"], expected["scores"], atol=2e-3)
 
 
-def test_two_processes_train_as_one_with_the_same_batch(still_bert: Path, tmp_path: Path) -> None:
+def test_two_processes_train_as_one_with_the_same_batch(
+    still_bert: Path, bert: Path, tmp_path: Path
+) -> None:
     runs = [
         settings(still_bert, loss="zlpr"),
         settings(still_bert, loss="zlpr", loss_params={"learn_threshold": True}),
@@ -56,14 +58,14 @@ def test_two_processes_train_as_one_with_the_same_batch(still_bert: Path, tmp_pa
         settings(still_bert, loss="two_way"),
         settings(still_bert, loss="sigmoid_f1", metric="micro_f1"),
     ]
-    for run, result in zip(runs, torchrun(write(tmp_path, runs)), strict=True):
-        assert_alike(result, worker.run(run))
-
-
-def test_all_extras_run_in_two_processes(bert: Path, tmp_path: Path) -> None:
     extras = {"label_smoothing": 0.1, "mixup": 0.2, "r_drop": 1.0, "vat": 1.0}
-    runs = [settings(bert, loss=loss, accumulation_steps=2, **extras) for loss in ("zlpr", "dice2")]
-    for result in torchrun(write(tmp_path, runs)):
+    random = [
+        settings(bert, loss=name, accumulation_steps=2, **extras) for name in ("zlpr", "dice2")
+    ]
+    results = torchrun(write(tmp_path, runs + random))
+    for run, result in zip(runs, results, strict=False):
+        assert_alike(result, worker.run(run))
+    for result in results[len(runs) :]:  # what is drawn at random differs: it has to run
         assert np.isfinite(result["losses"]).all()
         assert np.isfinite(result["scores"]).all()
 

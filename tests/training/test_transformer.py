@@ -65,12 +65,15 @@ def test_the_best_epoch_is_kept(fitted: Any) -> None:
 
 def test_progress_tells_of_steps_and_epochs(fitted: Any) -> None:
     result, lines = fitted
-    steps = [line for line in lines if line.stage == "step"]
-    epochs = [line for line in lines if line.stage == "epoch"]
+    epochs = [line for line in lines if line.metric is not None]
+    assert tuple(epochs) == result.history
+    assert [line.stage for line in epochs] == [f"epoch {epoch} of 8" for epoch in range(1, 9)]
+    assert [line.step for line in epochs] == [15 * epoch for epoch in range(1, 9)]
+    steps = [line for line in lines if line.metric is None]
     assert steps[-1].step == steps[-1].total == 8 * 15
-    assert [line.step for line in epochs] == list(range(1, 9))
-    assert [line.metric for line in epochs] == [line.metric for line in result.history]
     assert steps[-1].loss < steps[0].loss
+    seconds = [line.seconds for line in lines]
+    assert seconds == sorted(seconds)
 
 
 def test_the_folder_gives_the_same_scores_in_plain_transformers(
@@ -89,8 +92,19 @@ def test_the_folder_gives_the_same_scores_in_plain_transformers(
     assert not list((tmp_path / "model").glob("*.bin"))
 
 
-def test_the_folder_loads_in_another_process(fitted: Any, tmp_path: Path) -> None:
+def test_the_folder_gives_the_same_scores_when_it_is_loaded(fitted: Any, tmp_path: Path) -> None:
     result, _ = fitted
+    result.model.save(tmp_path / "model")
+    model = zlpr.load(tmp_path / "model")
+    scores = result.model.predict_scores(TEST.inputs)
+    np.testing.assert_array_equal(model.predict_scores(TEST.inputs), scores)
+    assert model.predict(TEST.inputs) == result.model.predict(TEST.inputs)
+    model.save(tmp_path / "again")
+    np.testing.assert_array_equal(zlpr.load(tmp_path / "again").predict_scores(TEST.inputs), scores)
+
+
+def test_the_folder_loads_in_another_process(bert: Path, tmp_path: Path) -> None:
+    result = fit(TRAIN, VALIDATION, TrainingConfig(**settings(bert, epochs=1)))
     result.model.save(tmp_path / "model")
     code = (
         "import json, sys, zlpr; model = zlpr.load(sys.argv[1]); texts = json.load(sys.stdin);"
@@ -154,7 +168,7 @@ def test_a_finished_run_is_not_trained_again(state: Any) -> None:
     run, folder, expected = state
     lines: list[Progress] = []
     assert worker.run(run, folder, progress=lines.append) == expected
-    assert not [line for line in lines if line.stage == "step"]
+    assert not lines
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "optimizer.pt", "trainer_state.json"])

@@ -53,10 +53,11 @@ class TransformerModel(FittedModel):
 
     def predict_scores(self, inputs: Any) -> NDArray[np.float32]:
         """Scores of shape (texts, labels), in the order of the texts."""
-        if isinstance(inputs, str) or not all(isinstance(text, str) for text in inputs):
+        texts = [] if isinstance(inputs, str) else list(inputs)
+        if isinstance(inputs, str) or not all(isinstance(text, str) for text in texts):
             raise UserError("a transformer reads texts: give a list of strings")
-        texts = tokenize(self.tokenizer, list(inputs), self.max_length)
-        return score(self.network, texts, Padding.of(self.tokenizer))
+        tokens = tokenize(self.tokenizer, texts, self.max_length)
+        return score(self.network, tokens, Padding.of(self.tokenizer))
 
     def save_parts(self, folder: Path) -> dict[str, Any]:
         """Write what `AutoModelForSequenceClassification` and `AutoTokenizer` read."""

@@ -73,15 +73,20 @@ def remove_newer(folder: Path, checkpoint: Path | None) -> None:
 def best(checkpoint: Path) -> Path:
     """The best checkpoint of a run by the time `checkpoint` was written."""
     try:
-        step = json.loads((checkpoint / STATE).read_text(encoding="utf-8"))["best_global_step"]
+        step = _state(checkpoint)["best_global_step"]
     except (OSError, ValueError, KeyError):
         step = None
     return checkpoint if step is None else checkpoint.with_name(f"checkpoint-{step}")
 
 
+def seconds(checkpoint: Path) -> float:
+    """How long a run had taken when it wrote a checkpoint."""
+    return float(_state(checkpoint)["log_history"][-1]["seconds"])
+
+
 def is_final(checkpoint: Path) -> bool:
     """Whether the run had stopped early when it wrote this checkpoint."""
-    state = json.loads((checkpoint / STATE).read_text(encoding="utf-8"))
+    state = _state(checkpoint)
     control = state["stateful_callbacks"].get("TrainerControl", {}).get("args", {})
     return bool(control.get("should_training_stop"))
 
@@ -101,6 +106,10 @@ def fault_of(checkpoint: Path) -> str | None:
         except OSError as error:
             return f"{checkpoint / name}: unreadable ({error.strerror})"
     return None
+
+
+def _state(checkpoint: Path) -> Any:
+    return json.loads((checkpoint / STATE).read_text(encoding="utf-8"))
 
 
 def _step(checkpoint: Path) -> int:

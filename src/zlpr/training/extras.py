@@ -23,10 +23,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from zlpr.losses import zlpr_divergence
+from zlpr._errors import UserError
+from zlpr.losses import registry, zlpr_divergence
+from zlpr.training.config import TrainingConfig
 
 RADIUS = 1.0
 """Length of the adversarial step over a text's token embeddings, each of which is about as long."""
@@ -56,6 +59,17 @@ class Extras:
     vat: float = 0.0
     power_iterations: int = 1
     link_scale: float = 2.0
+
+    @classmethod
+    def of(cls, config: TrainingConfig) -> "Extras":
+        """The extras that the settings ask for, with the link of the loss they name."""
+        return cls(
+            label_smoothing=config.label_smoothing,
+            mixup=config.mixup,
+            r_drop=config.r_drop,
+            vat=config.vat,
+            link_scale=registry.info(config.loss).link_scale or 2.0,
+        )
 
     def smooth(self, targets: Tensor) -> Tensor:
         """Targets moved towards a half."""
@@ -219,3 +233,53 @@ def without_dropout(network: nn.Module) -> Iterator[None]:
         yield
     finally:
         network.train(training)
+
+
+def soften(loss: nn.Module, config: TrainingConfig, num_labels: int) -> nn.Module:
+    """The linear model's loss under the extras of the settings, itself where there are none.
+
+    Label smoothing and mixup change scores and targets alone. R-Drop and virtual adversarial
+    training need an encoder.
+
+    Raises:
+        UserError: an extra does not suit the model or the loss.
+    """
+    extras = Extras.of(config)
+    if extras.r_drop or extras.vat:
+        raise UserError(
+            "r_drop needs dropout and vat token embeddings; the linear model has neither: "
+            "choose a transformer, hf:NAME_OR_PATH"
+        )
+    if not extras.label_smoothing and not extras.mixup:
+        return loss
+    check_soft_targets(loss, num_labels)
+    return _Softened(loss, extras, config.seed)
+
+
+class _Softened(nn.Module):
+    """A loss on smoothed targets, and on scores and targets that are mixed anew each time."""
+
+    def __init__(self, loss: nn.Module, extras: Extras, seed: int) -> None:
+        super().__init__()
+        self.loss = loss
+        self.extras = extras
+        self.random = np.random.default_rng(seed)
+
+    def forward(self, scores: Tensor, targets: Tensor, **options: Any) -> Tensor:
+        """The loss of a batch."""
+        targets = self.extras.smooth(targets)
+        if self.extras.mixup:
+            weight = self.random.beta(self.extras.mixup, self.extras.mixup)
+            partner = torch.from_numpy(self.random.permutation(len(scores)))
+            mixture = Mixture(float(weight), partner)
+            scores, targets = mixture(scores), mixture(targets)
+        value: Tensor = self.loss(scores, targets, **options)
+        return value
+
+
+def check_soft_targets(loss: nn.Module, num_labels: int) -> None:
+    """Refuse a loss that takes hard targets only, which smoothing and mixup do not give."""
+    try:
+        loss(torch.zeros(2, num_labels), torch.full((2, num_labels), 0.5))
+    except ValueError as error:
+        raise UserError(f"label_smoothing and mixup give soft targets: {error}") from error

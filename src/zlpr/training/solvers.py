@@ -13,6 +13,7 @@ from torch import Tensor
 from zlpr.losses import registry
 from zlpr.models.features import Matrix
 from zlpr.training.config import TrainingConfig
+from zlpr.training.extras import soften
 from zlpr.training.lbfgs import Step, minimise
 from zlpr.training.loss import create_loss
 from zlpr.training.objective import LinearObjective, csr, log_odds, loss_and_slopes
@@ -78,6 +79,7 @@ class WholeData(Solver):
         max_iterations: int = MAX_ITERATIONS,
     ) -> None:
         loss = create_loss(config, labels, reduction="none")
+        loss = soften(loss, config, labels.shape[1])
         info = registry.info(config.loss)
         # A loss that is not convex may be flat where its biases alone are best.
         bias = None if info.convex else log_odds(labels, info.link_scale or 1.0)
@@ -123,7 +125,7 @@ class Batches(Solver):
     def __init__(
         self, features: Matrix, labels: Any, config: TrainingConfig, *, sample_weight: Any = None
     ) -> None:
-        self.loss = create_loss(config, labels)
+        self.loss = soften(create_loss(config, labels), config, labels.shape[1])
         self.features = csr(features) if sparse.issparse(features) else features
         self.labels = csr(labels)
         self.sample_weight = sample_weight
@@ -193,10 +195,13 @@ class Batches(Solver):
 
 
 def choose_solver(features: Matrix, labels: Any, config: TrainingConfig, **options: Any) -> Solver:
-    """L-BFGS where the loss is smooth and its vectors fit in memory, Adam otherwise."""
+    """L-BFGS where the loss is smooth and its vectors fit in memory, Adam otherwise.
+
+    Mixup, which changes the loss from step to step, also goes in batches.
+    """
     info = registry.info(config.loss)
     fits = memory_of_past_steps(features.shape[1], labels.shape[1]) >= _SHORTEST_MEMORY
-    if info.smooth and not info.over_batch and fits:
+    if info.smooth and not info.over_batch and not config.mixup and fits:
         return WholeData(features, labels, config, **options)
     return Batches(features, labels, config, **options)
 

@@ -36,7 +36,7 @@ from zlpr.models.transformer import TransformerModel, load_network, load_tokeniz
 from zlpr.training import checkpoints
 from zlpr.training.batches import LabelledTexts, PaddedBatches
 from zlpr.training.config import Progress, ProgressCallback, Trained, TrainingConfig
-from zlpr.training.extras import Extras
+from zlpr.training.extras import Extras, check_soft_targets
 from zlpr.training.loss import create_loss
 from zlpr.training.selection import is_better, validation_metric
 from zlpr.training.trainer import MultiLabelTrainer
@@ -184,12 +184,7 @@ def _checked_loss(config: TrainingConfig, train: Dataset) -> nn.Module:
             f"r_drop and vat compare probabilities, and {config.loss} has none: it only ranks"
         )
     if config.label_smoothing or config.mixup:
-        try:
-            loss(torch.zeros(2, train.num_labels), torch.full((2, train.num_labels), 0.5))
-        except ValueError as error:
-            raise UserError(
-                f"label_smoothing and mixup make soft targets; {config.loss} takes none: {error}"
-            ) from error
+        check_soft_targets(loss, train.num_labels)
     return loss
 
 
@@ -313,20 +308,12 @@ class _Trainer(MultiLabelTrainer):
         batch_size = config.batch_size or RECIPES[config.preset].batch_size
         steps = -(-len(prepared.train) // batch_size)
         arguments.logging_steps = max(1, steps // 20)
-        info = registry.info(config.loss)
-        extras = Extras(
-            label_smoothing=config.label_smoothing,
-            mixup=config.mixup,
-            r_drop=config.r_drop,
-            vat=config.vat,
-            link_scale=info.link_scale or 2.0,
-        )
         trainer = cls(
             model=prepared.network,
             args=arguments,
             loss=loss,
-            over_batch=info.over_batch,
-            extras=extras,
+            over_batch=registry.info(config.loss).over_batch,
+            extras=Extras.of(config),
             batch_size=batch_size,
             train_dataset=prepared.train,
             eval_dataset=prepared.validation.longest_first(),
@@ -338,9 +325,17 @@ class _Trainer(MultiLabelTrainer):
             trainer.add_callback(EarlyStoppingCallback(config.patience))
         return trainer
 
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Note how long the run has taken, an earlier process's part of it included."""
+        logs["seconds"] = self.earlier_seconds + time.perf_counter() - self.started
+        super().log(logs, start_time)
+
     def run(self) -> None:
         """Train, from the newest whole checkpoint if there is one, to the best epoch's weights."""
+        self.started, self.earlier_seconds = time.perf_counter(), 0.0
         checkpoint = self._checkpoint_to_resume()
+        if checkpoint is not None:
+            self.earlier_seconds = checkpoints.seconds(checkpoint)
         try:
             if checkpoint is not None and checkpoints.is_final(checkpoint):
                 self.state = TrainerState.load_from_json(str(checkpoint / checkpoints.STATE))
@@ -438,7 +433,6 @@ class _Reporter(TrainerCallback):
     def __init__(self, config: TrainingConfig, progress: ProgressCallback | None) -> None:
         self.config = config
         self.progress = progress
-        self.started = time.perf_counter()
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if args.process_index > 0:
@@ -454,15 +448,15 @@ class _Reporter(TrainerCallback):
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
         if self.progress is None or not state.is_world_process_zero or not logs:
             return
-        seconds = time.perf_counter() - self.started
         if "loss" in logs:
+            stage = f"epoch {math.ceil(state.epoch)} of {int(state.num_train_epochs)}"
             at = (state.global_step, state.max_steps)
-            self.progress(Progress("step", *at, loss=logs["loss"], seconds=seconds))
+            self.progress(Progress(stage, *at, loss=logs["loss"], seconds=logs["seconds"]))
         elif f"eval_{self.config.metric}" in logs:
-            self.progress(_epochs(state, self.config, seconds)[-1])
+            self.progress(history(state, self.config)[-1])
 
 
-def _epochs(state: Any, config: TrainingConfig, seconds: float = 0.0) -> list[Progress]:
+def history(state: Any, config: TrainingConfig) -> list[Progress]:
     """A line per epoch from the Trainer's log, which outlives a killed process."""
     lines: list[Progress] = []
     total, steps, last = 0.0, 0, 0
@@ -472,10 +466,9 @@ def _epochs(state: Any, config: TrainingConfig, seconds: float = 0.0) -> list[Pr
             steps, last = steps + entry["step"] - last, entry["step"]
         elif f"eval_{config.metric}" in entry:
             metric, loss = entry[f"eval_{config.metric}"], total / max(steps, 1)
-            epoch = round(entry["epoch"])
-            lines.append(
-                Progress("epoch", epoch, int(state.num_train_epochs), loss, metric, seconds)
-            )
+            stage = f"epoch {round(entry['epoch'])} of {int(state.num_train_epochs)}"
+            at = (entry["step"], state.max_steps)
+            lines.append(Progress(stage, *at, loss=loss, metric=metric, seconds=entry["seconds"]))
             total, steps = 0.0, 0
     return lines
 
@@ -496,7 +489,7 @@ def _trained(
     best = [e["epoch"] for e in state.log_history if e["step"] == state.best_global_step]
     return Trained(
         model=model,
-        history=tuple(_epochs(state, config)),
+        history=tuple(history(state, config)),
         chosen={"epoch": round(best[-1]) if best else 0},
         validation_scores=scores,
         num_features=int(getattr(network.config, "hidden_size", 0)),
