@@ -1,3 +1,5 @@
+import warnings
+
 import numpy as np
 import pytest
 
@@ -40,6 +42,22 @@ def test_few_labels_are_named_and_many_ranked():
     )
     ranked = plots.plot(many).axes[0]
     assert ranked.get_lines()[0].get_ydata()[:2].tolist() == [60, 1]
+
+
+@pytest.mark.parametrize(
+    ("installed", "expected"), [([], ["label 0", "label 1"]), (["SimHei"], ["体育", "财经"])]
+)
+def test_chinese_names_are_drawn_only_where_a_font_can(installed, expected, monkeypatch):
+    data = Dataset.from_label_sets([{"体育"}, {"财经"}], texts=["x", "y"])
+    monkeypatch.setattr(plots, "fonts", lambda: ["DejaVu Sans", *installed])
+    assert plots.tick_names(data, [0, 1]) == expected
+
+
+def test_drawing_warns_of_nothing(tmp_path):
+    data = Dataset.from_label_sets([{"体育"}, {"财经", "体育"}], texts=["x", "y"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plots.plot(data).savefig(tmp_path / "a.png")
 
 
 @pytest.mark.parametrize("sets", [[set()], [{"only"}]])

@@ -1,5 +1,6 @@
 """Three pictures of a data set: how often labels come, how many come together, and which."""
 
+import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ NAMED = 20
 """Up to so many labels are shown by name; beyond, only the most frequent ones."""
 
 _COLOUR = "#2f5d8a"
+_FIRST_CHINESE = 0x2E80  # from here on come the signs of Chinese, Japanese and Korean
 _CHINESE_FONTS = ("Noto Sans CJK SC", "Source Han Sans SC", "WenQuanYi Zen Hei", "SimHei")
 
 
@@ -31,7 +33,7 @@ def plot(dataset: Dataset) -> "Figure":
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    with mpl.rc_context({"font.sans-serif": _fonts(), "font.size": 9}):
+    with mpl.rc_context({"font.size": 9}):
         figure = Figure(figsize=(16, 5), layout="constrained")
         frequency, sizes, together = figure.subplots(1, 3, width_ratios=(1, 0.8, 1.1))
         draw_frequency(frequency, dataset)
@@ -41,7 +43,6 @@ def plot(dataset: Dataset) -> "Figure":
             figure.suptitle(
                 f"{dataset.name}: {len(dataset):,} samples, {dataset.num_labels:,} labels"
             )
-        figure.canvas.draw()  # while the fonts are set
     return figure
 
 
@@ -51,7 +52,8 @@ def draw_frequency(axes: Any, dataset: Dataset) -> None:
     order = np.argsort(-counts, kind="stable")
     axes.set_title("label frequency")
     if len(order) <= NAMED:
-        axes.barh([short(dataset.label_names[i]) for i in order], counts[order], color=_COLOUR)
+        axes.barh(range(len(order)), counts[order], color=_COLOUR)
+        axes.set_yticks(range(len(order)), tick_names(dataset, order), family=fonts())
         axes.invert_yaxis()
         axes.set_xlabel("samples")
     else:
@@ -77,13 +79,13 @@ def draw_set_sizes(axes: Any, dataset: Dataset) -> None:
 def draw_co_occurrence(axes: Any, figure: Any, dataset: Dataset) -> None:
     """For the most frequent labels, how likely the column's label is where the row's is."""
     shown, shares = co_occurrence(dataset)
-    names = [short(dataset.label_names[i]) for i in shown]
+    names = tick_names(dataset, shown)
     image = axes.imshow(100 * shares, cmap="Blues", vmin=0, vmax=100)
     figure.colorbar(image, ax=axes, label="%", shrink=0.8)
     which = "" if dataset.num_labels <= NAMED else f" ({len(names)} most frequent labels)"
     axes.set_title(f"co-occurrence: row's samples with column's label{which}")
-    axes.set_xticks(range(len(names)), names, rotation=90)
-    axes.set_yticks(range(len(names)), names)
+    axes.set_xticks(range(len(names)), names, rotation=90, family=fonts())
+    axes.set_yticks(range(len(names)), names, family=fonts())
 
 
 def label_counts(dataset: Dataset) -> NDArray[np.int64]:
@@ -105,6 +107,13 @@ def co_occurrence(dataset: Dataset, most: int = NAMED) -> tuple[NDArray[np.int64
     return shown, together / np.maximum(counts[shown], 1)[:, None]
 
 
+def tick_names(dataset: Dataset, labels: Sequence[int] | NDArray[np.int64]) -> list[str]:
+    """Names for an axis; numbers where names are Chinese and no font here can draw them."""
+    names = [short(dataset.label_names[label]) for label in labels]
+    drawable = len(fonts()) > 1 or all(ord(c) < _FIRST_CHINESE for name in names for c in name)
+    return names if drawable else [f"label {label}" for label in labels]
+
+
 def short(name: str, most: int = 24) -> str:
     """A label's name, cut where it is too long for an axis."""
     return name if len(name) <= most else f"{name[: most - 1]}…"
@@ -114,7 +123,8 @@ def _clean(axes: Any) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _fonts() -> Sequence[str]:
+@functools.cache
+def fonts() -> list[str]:
     """The usual font, then the Chinese ones that are installed, for labels in Chinese."""
     from matplotlib import font_manager
 
