@@ -11,6 +11,7 @@ from tests.metrics.cases import CASES, random_case
 from zlpr import metrics
 from zlpr._errors import UserError
 from zlpr.decoding import DECISION_METRICS, PerLabelThreshold, Threshold, ZeroBound
+from zlpr.losses import zlpr_loss
 from zlpr.metrics import METRICS
 
 SWEPT = {name: case for name, case in CASES.items() if not name.startswith("wide")}
@@ -42,6 +43,10 @@ def test_a_fitted_threshold_is_the_zero_bound_on_shifted_scores():
     rule = Threshold().fit(case.true, case.scores, "example_f1")
     assert rule.threshold != 0
     np.testing.assert_array_equal(rule(case.scores), ZeroBound()(case.scores - rule.threshold))
+    # and the loss with that threshold is the loss of the shifted scores: TLPR
+    scores, targets = torch.from_numpy(case.scores), torch.from_numpy(case.true)
+    thresholded = zlpr_loss(scores, targets, threshold=rule.threshold)
+    assert thresholded.item() == pytest.approx(zlpr_loss(scores - rule.threshold, targets).item())
 
 
 @settings(max_examples=50, deadline=None)

@@ -1,4 +1,5 @@
 import json
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -125,6 +126,21 @@ def test_memory_of_the_state_is_three_counts_per_label():
         for array in totals.arrays().values()
     )
     assert numbers < 3 * 1000 + 50
+
+
+def test_wide_sparse_truth_is_never_made_dense():
+    """100 000 labels: what is allocated stays below the dense truth, let alone the scores."""
+    generator = np.random.default_rng(1)
+    samples, labels = 200, 100_000
+    rows, columns = np.repeat(np.arange(samples), 5), generator.integers(0, labels, 5 * samples)
+    true = sparse.csr_array((np.ones(len(rows), bool), (rows, columns)), shape=(samples, labels))
+    scores = generator.random((samples, labels), dtype=np.float32)
+    tracemalloc.start()
+    figures = evaluate(true, scores, true)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert figures["subset_accuracy"] == 1.0
+    assert peak < samples * labels
 
 
 def _reduce_in_process(rank: int, address: str, path: str) -> None:

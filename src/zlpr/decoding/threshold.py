@@ -107,7 +107,7 @@ class PerLabelThreshold(Rule):
 
     Guard for rare labels: a label with fewer than `min_positives` validation samples, none
     included, takes the best single threshold for all labels instead of its own, which so few
-    samples cannot tell from chance.
+    samples cannot tell from chance. `bench/decoding.py` shows what the rules do to fresh data.
 
     Args:
         thresholds: t, one per label.
@@ -123,7 +123,7 @@ class PerLabelThreshold(Rule):
 
     name: ClassVar[str] = "per_label_threshold"
     thresholds: list[float] = field(default_factory=list)
-    min_positives: int = 10
+    min_positives: int = 20
 
     def __post_init__(self) -> None:
         check_numbers("thresholds", self.thresholds)
