@@ -245,10 +245,11 @@ def _is_indicator(columns: Columns, names: Sequence[str]) -> bool:
     if len(names) != 1 or names[0].lower() in LABEL_NAMES:
         return False
     values = columns[names[0]]
-    return bool(values) and all(
-        isinstance(value, str | int) and not isinstance(value, bool) and value in _ZERO_ONE
-        for value in values
-    )
+    try:
+        zero_one = _ZERO_ONE.issuperset(values)
+    except TypeError:  # a cell that holds a list
+        return False
+    return zero_one and len(values) > 0 and not {bool, float} & set(map(type, values))
 
 
 def _strings(values: Sequence[Any], column: str, bad: BadCells) -> list[str]:

@@ -9,7 +9,7 @@ import hashlib
 import heapq
 import itertools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -60,8 +60,9 @@ def make_split(
     """
     shares = _checked(fractions)
     keys = _unit_keys(dataset, method, by)
-    units, unit_of = np.unique(np.array(keys, dtype=object), return_inverse=True)
-    draws = _draws(units.tolist(), seed)
+    units = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+    unit_of = np.array([units[key] for key in keys], dtype=np.int64)
+    draws = _draws(list(units), seed)
     if len(units) < np.count_nonzero(shares):
         raise UserError(
             f"{dataset.name or 'the data'}: {len(units)} distinct "
@@ -165,10 +166,10 @@ def _stratify(
     shares: NDArray[np.float64],
 ) -> NDArray[np.int64]:
     """Iterative stratification over units, which count as often as they have samples."""
-    sizes = np.bincount(unit_of, minlength=labels.shape[0])
+    sizes = np.bincount(unit_of, minlength=labels.shape[0]).tolist()
     state = _Stratification(
         wanted_labels=[(labels.sum(axis=0) * share).tolist() for share in shares],
-        wanted_size=(shares * sizes.sum()).tolist(),
+        wanted_size=(shares * len(unit_of)).tolist(),
         parts=np.flatnonzero(shares).tolist(),
         assigned=np.full(labels.shape[0], -1, dtype=np.int64),
     )
@@ -176,7 +177,7 @@ def _stratify(
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
     holders: Any = sparse.csc_array(labels)
-    rows: Any = labels
+    pointer, indices, times = (a.tolist() for a in (labels.indptr, labels.indices, labels.data))
     left = np.asarray(labels.sum(axis=0)).tolist()
     heap = [(count, label) for label, count in enumerate(left) if count]
     heapq.heapify(heap)
@@ -189,13 +190,13 @@ def _stratify(
         units = holders.indices[holders.indptr[label] : holders.indptr[label + 1]]
         units = units[state.assigned[units] < 0]
         for unit in units[np.argsort(rank[units])].tolist():
-            span = slice(rows.indptr[unit], rows.indptr[unit + 1])
-            counts = list(zip(rows.indices[span].tolist(), rows.data[span].tolist(), strict=True))
-            state.place(unit, int(sizes[unit]), label, counts)
-            for other, times in counts:
-                left[other] -= times
+            span = slice(pointer[unit], pointer[unit + 1])
+            counts = list(zip(indices[span], times[span], strict=True))
+            state.place(unit, sizes[unit], label, counts)
+            for other, count in counts:
+                left[other] -= count
     for unit in order[state.assigned[order] < 0].tolist():
-        state.place(unit, int(sizes[unit]), None, ())
+        state.place(unit, sizes[unit], None, ())
     return state.assigned
 
 
@@ -212,11 +213,14 @@ class _Stratification:
         self, unit: int, size: int, label: int | None, counts: Sequence[tuple[int, int]]
     ) -> None:
         """Give a unit to the part that wants the label most, then to the emptiest part."""
-        wish: Callable[[int], tuple[float, float]] = lambda part: (  # noqa: E731
-            0.0 if label is None else self.wanted_labels[part][label],
-            self.wanted_size[part],
-        )
-        part = max(self.parts, key=wish)
+        if label is None:
+            part = max(self.parts, key=self.wanted_size.__getitem__)
+        else:
+            wishes = [
+                (self.wanted_labels[part][label], self.wanted_size[part], part)
+                for part in self.parts
+            ]
+            part = max(wishes)[2]
         self.assigned[unit] = part
         self.wanted_size[part] -= size
         wanted = self.wanted_labels[part]
