@@ -34,6 +34,13 @@ def test_of_many_bad_rows_the_first_few_are_listed_on_one_line():
     assert "\n" not in message
 
 
+def test_rows_are_listed_in_the_order_of_the_file():
+    problems = Problems("a.csv")
+    problems.add(9, "found first")
+    problems.add(4, "found later")
+    assert "line 4: found later; line 9: found first" in str(problems.error())
+
+
 def test_skipped_rows_are_counted():
     problems = Problems("a.csv", skip=True)
     problems.add(2, "bad")

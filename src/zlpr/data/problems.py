@@ -36,7 +36,7 @@ class Problems:
     immediate: bool = False
     unit: str = "line"
     count: int = 0
-    shown: list[str] = field(default_factory=list)
+    shown: list[tuple[int, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def add(self, line: int, message: str, *, column: int | str | None = None) -> None:
@@ -46,7 +46,7 @@ class Problems:
             place += f", column {column!r}" if isinstance(column, str) else f", column {column}"
         self.count += 1
         if len(self.shown) < SHOWN:
-            self.shown.append(f"{place}: {message}")
+            self.shown.append((line, f"{place}: {message}"))
         if self.immediate and not self.skip:
             raise self.error()
 
@@ -60,7 +60,7 @@ class Problems:
     def error(self) -> UserError:
         """The error for what has been collected."""
         if self.count == 1:
-            return UserError(f"{self.name}, {self.shown[0]}")
+            return UserError(f"{self.name}, {self.shown[0][1]}")
         return UserError(f"{self.name}: {self.count:,} bad rows: {self._listing()}")
 
     def finish(self, rows: int) -> str | None:
@@ -74,7 +74,9 @@ class Problems:
 
     def _listing(self) -> str:
         hidden = self.count - len(self.shown)
-        return "; ".join(self.shown) + (f"; and {hidden:,} more" if hidden else "")
+        return "; ".join(text for _, text in sorted(self.shown)) + (
+            f"; and {hidden:,} more" if hidden else ""
+        )
 
 
 def quote(value: object) -> str:

@@ -25,7 +25,7 @@ def test_rows_carry_the_line_where_they_start(tmp_path):
     content = (
         '[\n  {\n    "text": "a",\n    "labels": []\n  },\n\n  {"text": 5, "labels": []}, 7\n]\n'
     )
-    message = r"2 bad rows: line 7: expected a JSON object, got 7; line 7, column 'text'"
+    message = r"2 bad rows: line 7, column 'text'.*; line 7: expected a JSON object, got 7"
     with pytest.raises(UserError, match=message):
         _read(tmp_path, content)
     data = _read(tmp_path, content, skip_bad_rows=True)

@@ -71,7 +71,7 @@ def test_quoted_line_breaks_count_as_lines(tmp_path):
     content = 'text,labels\n"one\ntwo\r\nthree",a\n"four",b\nfive\n"six\n\n",c,d\n'
     data = _read(tmp_path, content, skip_bad_rows=True)
     assert list(data.texts) == ["one\ntwo\r\nthree", "four"]
-    assert "line 6: 1 columns, expected 2 (text, labels)" in data.notes[0]
+    assert "line 6: 1 column, expected 2 (text, labels)" in data.notes[0]
     assert "line 7: 3 columns, expected 2 (text, labels)" in data.notes[0]
 
 
@@ -79,7 +79,7 @@ def test_quoted_line_breaks_count_as_lines(tmp_path):
     ("row", "message"),
     [
         ('"a"b,c', "line 3: not a row of a table: ',' expected after '\"'"),
-        ("a", r"line 3: 1 columns, expected 2 \(text, labels\)"),
+        ("a", r"line 3: 1 column, expected 2 \(text, labels\)"),
         ("a,b,c", r"line 3: 3 columns, expected 2 \(text, labels\)"),
     ],
 )

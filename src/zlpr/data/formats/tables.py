@@ -49,7 +49,8 @@ def _fits(row: Row, names: Sequence[str], problems: Problems) -> bool:
     if len(fields) == len(names):
         return True
     listing = f" ({', '.join(names)})" if len(names) <= 8 else ""
-    problems.add(line, f"{len(fields)} columns, expected {len(names)}{listing}")
+    columns = "1 column" if len(fields) == 1 else f"{len(fields)} columns"
+    problems.add(line, f"{columns}, expected {len(names)}{listing}")
     return False
 
 
