@@ -45,7 +45,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="training settings for every run, such as epochs=3",
     )
     what.add_argument(
-        "--data-root", metavar="DIR", help="where the relative data paths of the grid begin"
+        "--data-root",
+        metavar="DIR",
+        help="where the grid's relative data paths begin (default: beside the grid file; "
+        "for a preset: data)",
     )
     how = parser.add_argument_group("how to run it")
     how.add_argument(
@@ -109,7 +112,7 @@ def _grid(args: argparse.Namespace) -> "Grid":
     if args.grid:
         grid = read_grid(Path(args.grid), root)
     else:
-        grid = with_root(preset(args.preset or "demo"), root or Path())
+        grid = with_root(preset(args.preset or "demo"), root or Path("data"))
     changes: dict[str, Any] = {}
     if args.data:
         changes["data"] = tuple(DataSpec(path) for path in args.data)

@@ -9,7 +9,7 @@ import shutil
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -45,6 +45,7 @@ from zlpr.losses import registry
 from zlpr.training.selection import decode_name
 
 RELIABILITY_BINS = 10
+CURVE_POINTS = 100
 
 
 @dataclass(frozen=True)
@@ -181,6 +182,7 @@ def _run(cell: Cell, place: Place, dataset: Dataset | None) -> tuple[Outcome, Se
 @dataclass(frozen=True)
 class _Fitted:
     result: training.FitResult
+    steps: Sequence[training.Progress]
     config: training.TrainingConfig
     chosen: dict[str, Any]
     trainings: int
@@ -193,19 +195,24 @@ def _fit_best(cell: Cell, prepared: Prepared, place: Place) -> _Fitted:
     trainings = 0
     for candidate in _candidates(loss):
         config = _config(cell.settings, {**loss.params, **candidate})
-        result = _fit(cell, config, prepared, place)
+        steps: list[training.Progress] = []
+        result = _fit(cell, config, prepared, place, steps.append)
         trainings += max(1, len({entry.stage for entry in result.history}))
         chosen = {**result.chosen, **candidate}
         value = _own_bound_value(loss, prepared, result) if loss.choose else 0.0
         if best is None or value > best[0]:
-            best = (value, _Fitted(result, config, chosen, 0))
+            best = (value, _Fitted(result, steps, config, chosen, 0))
     if best is None:
         raise AssertionError("a loss has at least one candidate")
     return replace(best[1], trainings=trainings)
 
 
 def _fit(
-    cell: Cell, config: training.TrainingConfig, prepared: Prepared, place: Place
+    cell: Cell,
+    config: training.TrainingConfig,
+    prepared: Prepared,
+    place: Place,
+    progress: Callable[[training.Progress], None],
 ) -> training.FitResult:
     """One training; one that takes long can be killed and goes on from its checkpoint."""
     checkpoint = None
@@ -218,6 +225,7 @@ def _fit(
         config,
         features=prepared.features,
         checkpoint=checkpoint,
+        progress=progress,
     )
     if checkpoint is not None:
         shutil.rmtree(checkpoint, ignore_errors=True)
@@ -286,7 +294,7 @@ def _judge(settings: Settings, prepared: Prepared, fitted: _Fitted) -> Outcome:
         ),
         per_label=_per_label(parts["train"], test, test_scores, own, rules[main]),
         reliability=_reliability(settings.loss.name, model, test, test_scores),
-        curves=curves(fitted.result.history),
+        curves=curves(fitted.steps, fitted.result.history),
     )
 
 
@@ -380,26 +388,38 @@ def calibration_error(bins: Sequence[ReliabilityBin]) -> float:
     return sum(entry.count * abs(entry.predicted - entry.observed) for entry in bins) / total
 
 
-def curves(history: Sequence[training.Progress]) -> tuple[Curve, ...]:
-    """Training curves: over epochs or iterations, or over the candidates that were tried."""
-    stages = list(dict.fromkeys(entry.stage for entry in history))
-    if len(stages) == len(history):
-        what, shown = "candidate", list(history)
-    else:
-        what = "step"
-        shown = [entry for entry in history if entry.stage == stages[-1]]
-    steps = list(range(1, len(shown) + 1))
+def curves(
+    steps: Sequence[training.Progress], history: Sequence[training.Progress]
+) -> tuple[Curve, ...]:
+    """The training loss as the first fit went, and validation by epoch or by candidate.
+
+    A regularisation that is tried later starts from an earlier fit, so that only the first shows
+    how a loss trains.
+
+    Args:
+        steps: all that training reported on its way.
+        history: its summary, a line per epoch or per candidate.
+    """
+    first = [e for e in steps if e.metric is None and e.stage == steps[0].stage]
+    judged = [entry for entry in history if entry.metric is not None]
+    unit = "candidate" if len({e.stage for e in judged}) == len(judged) else "epoch"
     lines = {
-        f"training loss: {what}": [(s, e.loss) for s, e in zip(steps, shown, strict=True)],
-        f"validation: {what}": [
-            (s, e.metric) for s, e in zip(steps, shown, strict=True) if e.metric is not None
-        ],
+        "training loss: step": [(float(e.step), e.loss) for e in _thinned(first)],
+        f"validation: {unit}": [(float(i), float(e.metric or 0)) for i, e in enumerate(judged, 1)],
     }
     return tuple(
-        Curve(name, tuple(float(s) for s, _ in line), tuple(float(v) for _, v in line))
+        Curve(name, tuple(step for step, _ in line), tuple(float(value) for _, value in line))
         for name, line in lines.items()
-        if line and all(np.isfinite(v) for _, v in line)
+        if len(line) > 1 and all(np.isfinite(value) for _, value in line)
     )
+
+
+def _thinned(entries: Sequence[training.Progress]) -> Sequence[training.Progress]:
+    """At most a hundred of them, evenly; the eye sees no more."""
+    if len(entries) <= CURVE_POINTS:
+        return entries
+    kept = np.linspace(0, len(entries) - 1, CURVE_POINTS).round().astype(int)
+    return [entries[place] for place in kept.tolist()]
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -174,30 +174,47 @@ def _rank_diagram(column: Column, test: RankTest) -> Figure | None:
     )
 
 
+def training_curves(records: Sequence[RunRecord], setting: Setting) -> list[Figure]:
+    """How the training loss fell, and what validation said, a line per loss, first seed."""
+    loss, validation = (
+        _curve_plot(records, setting, kind) for kind in ("training loss", "validation")
+    )
+    return [figure for figure in (loss, validation) if figure is not None]
+
+
 @_drawing
-def training_curves(records: Sequence[RunRecord], setting: Setting) -> Figure | None:
-    """The validation metric while training, one line per loss, for the first seed."""
-    chosen = _of_first_seed(records, setting)
+def _curve_plot(records: Sequence[RunRecord], setting: Setting, kind: str) -> Figure | None:
     lines = {
         record.settings.loss.label: curve
-        for record in chosen
+        for record in _of_first_seed(records, setting)
         for curve in record.done.curves
-        if curve.name.startswith("validation") and len(curve.steps) > 1
+        if curve.name.startswith(kind) and len(curve.steps) > 1
     }
     if not lines:
         return None
     figure, axes = _axes(3.1)
+    of_loss = kind == "training loss"
     for loss, curve in lines.items():
-        axes.plot(curve.steps, curve.values, label=loss, **_line_style(loss, list(lines)))
-    axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.set_xlabel(_step_name(lines.values()))
-    axes.set_title("Validation while training", loc="left", fontweight="bold")
+        scale = 1 / (abs(curve.values[0]) or 1.0) if of_loss else 100.0
+        values = [scale * value for value in curve.values]
+        axes.plot(curve.steps, values, label=loss, **_line_style(loss, list(lines)))
+    unit = _step_name(lines.values())
+    if of_loss:
+        axes.set_xscale("log")
+        _plain_log_ticks(axes.xaxis)
+        axes.set_ylim(bottom=0)
+    else:
+        axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.set_xlabel(unit)
+    title = "Training loss, first step = 1" if of_loss else f"Validation by {unit}, %"
+    axes.set_title(title, loc="left", fontweight="bold")
     _legend_below(figure, len(lines))
-    return _finish(
-        figure,
-        f"Training curves on {setting}",
-        "The metric that chooses the model, on validation, by step; first seed.",
-    )
+    described = {
+        "step": "How the loss fell in the first fit, as a share of its value at the first step.",
+        "candidate": "The metric that chooses, on validation, by regularisation tried.",
+        "epoch": "The metric that chooses, on validation, after each epoch.",
+    }
+    return _finish(figure, f"{title} on {setting}", described.get(unit, ""))
 
 
 @_drawing

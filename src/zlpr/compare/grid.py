@@ -26,6 +26,7 @@ import itertools
 import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
@@ -52,6 +53,7 @@ class DataSpec:
         read: options of `zlpr.data.read`.
         split: overrides the grid's.
         models: override the grid's, for data in another language.
+        losses: labels of those of the grid's losses to try here; all where empty.
     """
 
     path: str
@@ -59,6 +61,7 @@ class DataSpec:
     read: dict[str, Any] = field(default_factory=dict)
     split: SplitMethod | None = None
     models: tuple[str, ...] = ()
+    losses: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -177,9 +180,9 @@ def find_faults(grid: Grid) -> list[str]:
         *_twice("data sets", [entry.title for entry in grid.data]),
         *_twice("losses", [loss.label for loss in grid.losses]),
         *_twice("seeds", [str(seed) for seed in grid.seeds]),
-        *(fault for entry in grid.data for fault in _data_faults(entry)),
+        *(fault for entry in grid.data for fault in _data_faults(entry, grid)),
         *(fault for loss in grid.losses for fault in _loss_faults(loss)),
-        *(fault for model in _models(grid) for fault in _model_faults(model)),
+        *_faults_of_models(_models(grid)),
         *_training_faults(grid),
     ]
 
@@ -209,6 +212,7 @@ def cells(grid: Grid) -> list[Cell]:
         for model in entry.models or grid.models
         for seed in grid.seeds
         for loss in grid.losses
+        if not entry.losses or loss.label in entry.losses
     ]
 
 
@@ -279,8 +283,11 @@ def _twice(what: str, names: Sequence[str]) -> list[str]:
     return [f"two {what} are called '{name}'; give each a name of its own" for name in doubled]
 
 
-def _data_faults(entry: DataSpec) -> Iterable[str]:
+def _data_faults(entry: DataSpec, grid: Grid) -> Iterable[str]:
     from zlpr import data
+
+    for label in sorted(set(entry.losses) - {loss.label for loss in grid.losses}):
+        yield f"data {entry.title}: the grid has no loss '{label}'"
 
     if entry.path != "demo" and not Path(entry.path).exists():
         yield f"data {entry.title}: {entry.path}: no such file or folder"
@@ -311,12 +318,17 @@ def _loss_faults(loss: LossSpec) -> Iterable[str]:
         yield f"loss {loss.label}: choose_by names no metric: '{loss.choose_by}'"
 
 
-def _model_faults(model: str) -> Iterable[str]:
+def _faults_of_models(models: Sequence[str]) -> list[str]:
+    """Asked at the same time, for a hub that does not answer takes its time to say so."""
+    with ThreadPoolExecutor() as pool:
+        return [fault for faults in pool.map(_model_faults, models) for fault in faults]
+
+
+def _model_faults(model: str) -> list[str]:
     if model == "linear":
-        return
+        return []
     if not model.startswith("hf:"):
-        yield f"model '{model}': expected 'linear' or 'hf:NAME_OR_PATH'"
-        return
+        return [f"model '{model}': expected 'linear' or 'hf:NAME_OR_PATH'"]
     from transformers import AutoConfig, AutoTokenizer
 
     name = model.removeprefix("hf:")
@@ -325,7 +337,8 @@ def _model_faults(model: str) -> Iterable[str]:
         AutoTokenizer.from_pretrained(name)
     except Exception as fault:  # whatever a hub, a folder or a broken file can raise
         reason = (str(fault).strip() or type(fault).__name__).splitlines()[0]
-        yield f"model '{model}' cannot load: {reason}"
+        return [f"model '{model}' cannot load: {reason}"]
+    return []
 
 
 def _training_faults(grid: Grid) -> Iterable[str]:

@@ -1,5 +1,6 @@
 """Workers that are actors of a Ray cluster: how a comparison leaves one machine."""
 
+import socket
 from dataclasses import replace
 from typing import Any
 
@@ -74,6 +75,7 @@ class RayWorkers:
         self._ray.shutdown()
 
     def _connect(self, address: str, count: int | None) -> None:
+        _check_reachable(address)
         local = address == "local"
         cores = (count or 1) * self._place.threads if local and count else None
         try:
@@ -94,6 +96,17 @@ class RayWorkers:
         if version != __version__:
             raise UserError(f"the cluster has zlpr {version}, this is {__version__}; install one")
         return actor
+
+
+def _check_reachable(address: str) -> None:
+    """Ray waits for minutes where nobody answers; find out in seconds."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except OSError as fault:
+        raise UserError(f"no Ray cluster at {address}: {fault.strerror or fault}") from fault
 
 
 class _Actor:

@@ -237,7 +237,7 @@ def _section(
     results: Results, records: Sequence[RunRecord], setting: Setting, is_open: bool
 ) -> Section:
     others = [
-        figures.training_curves(records, setting),
+        *figures.training_curves(records, setting),
         figures.time_against_quality(records, setting),
         figures.empty_predictions(records, setting),
         *figures.label_frequency_plots(records, setting),
@@ -278,9 +278,10 @@ def _budget(records: Sequence[RunRecord]) -> str:
         f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}" if counts else "0"
     )
     return (
-        "Every loss had the same budget for choosing how strongly its weights are held back (or "
-        f"its learning rate): {times} trainings per run over the same candidates, of which the one "
-        f"best on validation by {', '.join(sorted(metrics))} was kept."
+        "Every loss had the same budget for choosing how strongly its weights are held back: one "
+        "search, which begins at the loss's own scale, goes on in equal steps for as long as "
+        f"{', '.join(sorted(metrics))} on validation improves, and stops after the same number of "
+        f"steps for all. It took {times} trainings per run."
     )
 
 

@@ -76,6 +76,11 @@ def _best_in_one(results: Results, column: Column) -> str:
         return text + ("." if len(stand.best) > 1 else ", beyond what chance explains.")
     if all(stand.p_values.get(loss) is None for loss in rivals):
         return text + "; one seed cannot tell this from chance."
+    beaten = [loss for loss in stand.p_values if loss not in (*rivals, *stand.best)]
+    if not beaten and len(rivals) > 1:
+        return text + ", but by no more than chance may explain."
+    if 0 < len(beaten) < len(rivals):
+        return text + f", beyond chance only of {_list(beaten)}."
     return text + f"; {_list(rivals)} cannot be told apart from it."
 
 
