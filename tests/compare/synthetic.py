@@ -94,9 +94,9 @@ def outcome(loss: str, quality: float, noise: random.Random, labels: int = 12) -
             None if loss in RANKING else bins, None if loss in RANKING else 0.08, bins, 0.02
         ),
         curves=(
-            Curve("training loss", (1, 2, 3, 4, 5), tuple(2 / i - quality for i in range(1, 6))),
+            Curve("training loss: step", (1, 2, 3, 4, 5), tuple(2 / i for i in range(1, 6))),
             Curve(
-                "validation",
+                "validation: epoch",
                 (1, 2, 3, 4, 5),
                 tuple(0.75 + quality - 0.3 / i for i in range(1, 6)),
             ),

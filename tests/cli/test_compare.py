@@ -1,0 +1,107 @@
+import json
+
+import pytest
+
+from tests.compare import toy
+from zlpr.cli.main import main
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return toy.write_file(tmp_path_factory.mktemp("data") / "toy.csv")
+
+
+@pytest.fixture(scope="module")
+def compared(data, tmp_path_factory):
+    """A folder with a comparison that the command made."""
+    out = tmp_path_factory.mktemp("compared")
+    assert main(arguments(data, out)) == 0
+    return out
+
+
+def arguments(data, out, *more):
+    losses = ["--losses", "zlpr:pos_weight=1|2.7", "bce", "lsep"]
+    return [
+        *("compare", "--data", str(data), "--out", str(out), *losses, "--seeds", "2"),
+        *("--set", "regularisation=1.0", *more),
+    ]
+
+
+def test_started_again_it_ends_with_the_tables_and_the_reports_path(data, compared, capsys):
+    assert main(arguments(data, compared)) == 0
+    captured = capsys.readouterr()
+    lines = captured.out.splitlines()
+    assert lines[0] == "toy, linear: at each loss's own bound, %"
+    assert lines[-1] == f"report: {compared / 'report.html'}"
+    assert "all 6 runs have their records already" in captured.err
+    assert (compared / "report.html").is_file()
+
+
+def test_json_is_the_only_thing_on_standard_output(data, compared, capsys):
+    assert main(arguments(data, compared, "--json")) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["report"] == str(compared / "report.html")
+    figures = {(f["loss"], f["metric"], f["decoding"]): f for f in printed["figures"]}
+    assert ("lsep", "subset_accuracy", "own") not in figures
+    entry = figures["bce", "average_precision", None]
+    assert entry["seeds"] == 2
+    assert 0 < entry["mean"] <= 1
+
+
+def test_a_changed_grid_counts_only_its_own_records_and_says_so(data, compared, capsys):
+    code = main(arguments(data, compared, "--minutes", "0", "--split", "stratified"))
+    assert code == 2
+    assert "none of the grid's 6 cells has a record" in capsys.readouterr().err
+    assert main([*arguments(data, compared), "--seeds", "1"]) == 0
+    assert "3 records made with other settings not counted" in capsys.readouterr().err
+
+
+def test_report_makes_every_form_from_the_records_alone(compared, tmp_path, capsys):
+    for record in (compared / "runs").glob("*.json"):
+        (tmp_path / record.name).write_bytes(record.read_bytes())
+    assert main(["report", str(tmp_path), "--out", str(tmp_path / "page")]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"report: {tmp_path / 'page/report.html'}"
+    assert {path.suffix for path in (tmp_path / "page").iterdir()} == {
+        ".html",
+        ".md",
+        ".tex",
+        ".csv",
+    }
+    assert main(["report", str(tmp_path), "--out", str(tmp_path / "page"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["files"]["csv"].endswith("report.csv")
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--losses", "zlpt", "bce:gama=1"], "2 faults in the grid:"),
+        (["--data", "nowhere.csv"], "nowhere.csv: no such file or folder"),
+        (["--grid", "nowhere.toml"], "nowhere.toml: no such grid file"),
+        (["--grid", "a.toml", "--preset", "demo"], "give --grid or --preset, not both"),
+        (["--models", "tree"], "model 'tree': expected 'linear' or 'hf:NAME_OR_PATH'"),
+        (["--seeds", "0"], "--seeds 0: expected a number above 0"),
+        (["--workers", "0"], "--workers 0: expected a number above 0"),
+        (["--set", "epochs"], "--set epochs: expected NAME=VALUE"),
+    ],
+)
+def test_mistakes_get_clear_words_and_run_nothing(tmp_path, monkeypatch, capsys, flags, message):
+    monkeypatch.chdir(tmp_path)
+    assert main(["compare", "--out", "out", *flags]) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.out == ""
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_papers_data_is_looked_for_under_its_names(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("zlpr.compare.grid._model_faults", lambda model: [])  # they are on a hub
+    assert main(["compare", "--preset", "paper"]) == 2
+    errors = capsys.readouterr().err
+    assert "11 faults in the grid:" in errors
+    assert "data CNIPA-Title: data/CNIPA-Title: no such file or folder" in errors
+
+
+def test_report_of_nothing_is_a_mistake(tmp_path, capsys):
+    assert main(["report", str(tmp_path)]) == 2
+    assert "no run records there; make some with zlpr compare" in capsys.readouterr().err

@@ -1,0 +1,199 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.compare import toy
+from zlpr import decoding, metrics, training
+from zlpr._errors import UserError
+from zlpr.compare import cell as module
+from zlpr.compare.cell import (
+    Place,
+    calibration_error,
+    curves,
+    divide,
+    prepare,
+    reliability_bins,
+    run_cell,
+)
+from zlpr.compare.grid import Cell, cells
+from zlpr.compare.records import LossSpec, same_result
+from zlpr.data import Dataset, load
+from zlpr.training import Progress
+
+PLACE = Place("zlpr compare", 1)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return toy.write_file(tmp_path_factory.mktemp("data") / "toy.csv")
+
+
+def run(path, loss: LossSpec, **changes):
+    return run_cell(cells(toy.grid(path, losses=(loss,), seeds=(3,), **changes))[0], PLACE)
+
+
+@pytest.fixture(scope="module")
+def zlpr_record(path):
+    return run(path, LossSpec("zlpr", "zlpr"))
+
+
+@pytest.fixture(scope="module")
+def lsep_record(path):
+    return run(path, LossSpec("lsep", "lsep"))
+
+
+def test_the_figures_are_those_of_a_training_by_hand(path, zlpr_record):
+    data = divide(load(str(path)), "random", 3)
+    config = training.TrainingConfig(seed=3, regularisation=1.0)
+    fitted = training.fit(data.part("train"), data.part("validation"), config)
+    test = data.part("test")
+    scores = fitted.model.predict_scores(test.inputs)
+    own = metrics.evaluate(test.labels, scores, scores > 0)
+    decoded = zlpr_record.done.evaluation.test
+    assert decoded.own == pytest.approx(own)
+    validation = data.part("validation").labels
+    for name in ("subset_accuracy", "example_f1", "micro_f1", "macro_f1"):
+        rule = decoding.Threshold().fit(validation, fitted.validation_scores, metric=name)
+        expected = metrics.evaluate(test.labels, y_pred=rule(scores))[name]
+        assert decoded.fitted[name] == pytest.approx(expected)
+    assert decoded.fitted["average_precision"] == decoded.own["average_precision"]
+
+
+def test_a_loss_that_only_ranks_decides_by_its_second_stage(lsep_record):
+    outcome = lsep_record.done
+    assert "subset_accuracy" not in outcome.evaluation.test.own
+    assert {"average_precision", "ranking_loss"} <= set(outcome.evaluation.test.own)
+    assert 0 < outcome.evaluation.test.fitted["micro_f1"] <= 1
+    assert outcome.decoding.own is None
+    assert outcome.decoding.fitted["micro_f1"]["rule"] == "label_count"
+    assert outcome.per_label.own_f1 is None
+    assert outcome.reliability.raw is None
+
+
+def test_the_same_settings_give_the_same_record(path, zlpr_record):
+    module._last_prepared = None
+    again = run(path, LossSpec("zlpr", "zlpr"))
+    assert same_result(again, zlpr_record)
+    data = load(str(path))
+    cell = Cell(again.settings, "nowhere.csv")
+    assert same_result(run_cell(cell, PLACE, data), zlpr_record)
+
+
+def test_data_and_features_are_read_once_for_cells_that_share_them(path, monkeypatch):
+    module._last_prepared = None
+    read = []
+    monkeypatch.setattr(module, "load", lambda *a, **k: read.append(a) or load(*a, **k))
+    for cell in cells(toy.grid(path)):
+        assert run_cell(cell, PLACE).status == "done"
+    assert len(read) == 2  # once per seed
+
+
+def test_a_seed_redraws_the_split(path):
+    first, second = (prepare(cell).parts for cell in cells(toy.grid(path))[::3])
+    assert set(first["test"].texts) != set(second["test"].texts)
+    for parts in (first, second):
+        texts = [text for part in parts.values() for text in part.texts]
+        assert len(texts) == len(set(texts)) == 160
+
+
+def test_candidates_are_chosen_on_validation_at_the_own_bound(path):
+    weights = (0.2, 1.0, 5.0)
+    made = run(path, LossSpec("m", "zlpr", choose={"pos_weight": weights}, choose_by="micro_f1"))
+    values = {}
+    for weight in weights:
+        alone = run(path, LossSpec("m", "zlpr", {"pos_weight": weight}))
+        values[weight] = alone.done.evaluation.validation.own["micro_f1"]
+        if weight == made.done.chosen["pos_weight"]:
+            assert alone.done.evaluation == made.done.evaluation
+    assert values[made.done.chosen["pos_weight"]] == max(values.values())
+    assert made.done.trainings == 3
+
+
+def test_candidates_may_be_chosen_by_a_metric_that_should_be_small(path):
+    spec = LossSpec("m", "zlpr", choose={"pos_weight": (0.02, 1.0)}, choose_by="hamming_loss")
+    made = run(path, spec)
+    alone = [run(path, LossSpec("m", "zlpr", {"pos_weight": weight})) for weight in (0.02, 1.0)]
+    losses = [one.done.evaluation.validation.own["hamming_loss"] for one in alone]
+    assert made.done.evaluation.validation.own["hamming_loss"] == min(losses) < max(losses)
+
+
+def test_a_failure_becomes_a_record(path, monkeypatch):
+    def broken(*arguments, **options):
+        raise ValueError("scores hold\nNaN")
+
+    monkeypatch.setattr(training, "fit", broken)
+    made = run(path, LossSpec("zlpr", "zlpr"))
+    assert made.status == "failed"
+    assert made.error.startswith("ValueError: scores hold NaN (test_cell.py:")
+    assert made.outcome is None
+
+
+def test_a_users_mistake_is_told_without_a_place_in_the_code(path):
+    cell = cells(toy.grid(path, split="published"))[0]
+    made = run_cell(cell, PLACE)
+    assert made.error == "toy: no published split; give files or a column with one"
+
+
+def test_a_published_split_is_kept_and_its_test_part_never_touched(path):
+    data = load(str(path))
+    split = np.where(np.arange(len(data)) < 120, "train", "test")
+    published = replace(data, split=split)
+    made = divide(published, "published", 5)
+    assert (made.split[120:] == "test").all()
+    assert set(made.split[:120]) == {"train", "validation"}
+    assert 5 <= (made.split == "validation").sum() <= 25
+    other = divide(published, "published", 6)
+    assert (other.split != made.split).any()
+    whole = replace(data, split=np.where(np.arange(len(data)) < 10, "validation", split))
+    assert divide(whole, "published", 5) is whole
+    with pytest.raises(UserError, match="lacks a training or a test part"):
+        divide(replace(data, split=np.full(len(data), "train")), "published", 0)
+
+
+def test_features_need_no_texts():
+    chance = np.random.default_rng(0)
+    features = chance.normal(size=(60, 5))
+    labels = [{"a"} if row[0] > 0 else {"b"} for row in features]
+    data = Dataset.from_label_sets(labels, features=features, name="numbers")
+    cell = cells(toy.grid("demo"))[0]
+    assert run_cell(cell, PLACE, data).status == "done"
+
+
+def test_reliability_of_probabilities_that_are_right_and_wrong():
+    chance = np.random.default_rng(1)
+    probabilities = chance.uniform(size=(4000, 5))
+    truth = chance.uniform(size=probabilities.shape) < probabilities
+    bins = reliability_bins(truth, probabilities)
+    assert len(bins) == 10
+    assert sum(entry.count for entry in bins) == truth.size
+    assert calibration_error(bins) < 0.02
+    assert calibration_error(reliability_bins(truth, np.ones_like(probabilities))) == pytest.approx(
+        0.5, abs=0.02
+    )
+
+
+def test_curves_show_the_first_fit_and_validation_by_candidate():
+    tried = [Progress(f"regularisation {r}", 1, 2, 1.0 / r, 0.5 + r / 10) for r in (1, 2)]
+    steps = [
+        *(Progress("regularisation 1", i, 0, 1.0 / i) for i in range(1, 301)),
+        tried[0],
+        *(Progress("regularisation 2", i, 0, 9.0) for i in range(1, 4)),
+        tried[1],
+    ]
+    lines = {curve.name: curve for curve in curves(steps, tried)}
+    assert lines["validation: candidate"].values == (0.6, 0.7)
+    training_loss = lines["training loss: step"]
+    assert training_loss.steps[0] == 1
+    assert training_loss.steps[-1] == 300
+    assert len(training_loss.steps) == 100
+    assert max(training_loss.values) == 1.0
+
+
+def test_curves_of_epochs():
+    epochs = [Progress("epoch", i, 3, 1.0 / i, 0.1 * i) for i in (1, 2, 3)]
+    steps = [Progress("step", i, 6, 1.0 / i) for i in range(1, 7)]
+    lines = {curve.name: curve for curve in curves(steps, epochs)}
+    assert lines["validation: epoch"].steps == (1.0, 2.0, 3.0)
+    assert lines["training loss: step"].steps == (1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
+    assert curves([], []) == ()

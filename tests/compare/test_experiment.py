@@ -1,0 +1,41 @@
+import pytest
+
+from tests.compare import toy
+from zlpr._errors import UserError
+from zlpr.compare.experiment import carry_out, plan
+from zlpr.compare.folder import RunFolder
+from zlpr.compare.grid import DataSpec
+from zlpr.compare.records import LossSpec
+
+
+def test_a_bad_grid_fails_before_anything_runs_and_names_every_fault(tmp_path):
+    grid = toy.grid(
+        tmp_path / "none.csv", losses=(LossSpec("zlpt", "zlpt"),), training={"speed": "high"}
+    )
+    folder = RunFolder(tmp_path / "out")
+    with pytest.raises(UserError) as raised:
+        plan(grid, folder)
+    lines = str(raised.value).splitlines()
+    assert lines[0] == "3 faults in the grid:"
+    assert len(lines) == 4
+    assert not folder.path.exists()
+
+
+def test_data_that_cannot_be_read_or_divided_is_a_fault_of_the_grid(tmp_path):
+    (tmp_path / "bad.csv").write_text("colour\nred\n")
+    good = toy.write_file(tmp_path / "good.csv", samples=30)
+    data = (DataSpec(str(tmp_path / "bad.csv")), DataSpec(str(good), split="published"))
+    with pytest.raises(UserError) as raised:
+        plan(toy.grid(good, data=data), RunFolder(tmp_path / "out"))
+    message = str(raised.value)
+    assert "data bad: " in message
+    assert "data good: good: no published split" in message
+
+
+def test_a_plan_writes_nothing_and_a_run_without_work_writes_only_its_grid(tmp_path):
+    folder = RunFolder(tmp_path / "out")
+    made = plan(toy.grid(toy.write_file(tmp_path / "toy.csv")), folder, "zlpr compare")
+    assert len(made.cells) == len(made.missing) == 6
+    assert not folder.path.exists()
+    carry_out(type(made)(made.cells, (), folder, "zlpr compare"))
+    assert [path.name for path in folder.path.iterdir()] == ["grid.json"]

@@ -1,0 +1,86 @@
+import xml.etree.ElementTree as ET
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+from tests.compare.synthetic import DECIDING, grid, record
+from zlpr.compare import figures
+from zlpr.compare.results import Results, Setting
+
+RECORDS = grid()
+RESULTS = Results.from_records(RECORDS)
+TOY = Setting("toy", "linear")
+
+
+def words(figure) -> list[str]:
+    """The text of a figure; parsing proves that it is well-formed."""
+    tree = ET.fromstring(figure.svg)  # noqa: S314 - our own output
+    return [element.text for element in tree.iter("{http://www.w3.org/2000/svg}text")]
+
+
+def test_a_dot_plot_per_metric_names_every_loss():
+    plots = figures.dot_plots(RESULTS, TOY)
+    assert [words(plot)[-1] for plot in plots] == [
+        "SubACC",
+        "MLC-F1",
+        "Micro-F1",
+        "Macro-F1",
+        "AvgPrec",
+        "RankLoss",
+    ]
+    for plot in plots:
+        assert set(RESULTS.losses) <= set(words(plot))
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        figures.training_curves,
+        figures.label_frequency_plots,
+        figures.reliability_plots,
+        lambda *a: [figures.time_against_quality(*a), figures.empty_predictions(*a)],
+    ],
+)
+def test_the_other_plots_come_in_pairs_and_name_the_losses(draw):
+    first, second = draw(RECORDS, TOY)
+    for plot in (first, second):
+        assert set(DECIDING) <= set(words(plot))
+        assert plot.title
+        assert plot.description
+
+
+def test_what_was_not_recorded_is_not_drawn():
+    other = Setting("other", "linear")
+    assert figures.training_curves(RECORDS, other) == []
+    assert figures.time_against_quality(RECORDS, other) is None
+    assert figures.empty_predictions(RECORDS, other) is None
+    assert figures.reliability_plots(RECORDS, other) == []
+    assert figures.empty_predictions([record(loss="lsep")], TOY) is not None
+    only_ranks = figures.label_frequency_plots([record(loss="lsep")], TOY)
+    assert [plot.title for plot in only_ranks] == ["F1 by label frequency on toy, linear, fitted"]
+
+
+def test_the_rank_diagram_needs_enough_data_sets():
+    assert figures.critical_difference_diagrams(RESULTS) == []
+    many = Results.from_records(grid([f"set{i}" for i in range(6)]))
+    diagrams = figures.critical_difference_diagrams(many)
+    assert len(diagrams) == 10
+    text = " ".join(words(diagrams[0]))
+    assert all(loss in text for loss in DECIDING)
+    assert "lsep" not in text
+
+
+def test_drawing_leaves_matplotlib_as_it_was():
+    before = dict(mpl.rcParams)
+    figures.dot_plots(RESULTS, TOY)
+    assert dict(mpl.rcParams) == before
+
+
+def test_labels_are_grouped_from_rare_to_frequent():
+    counts = np.array([0, 1, 1, 10, 10, 100, 100])
+    f1 = np.array([1.0, 0.1, 0.3, 0.4, 0.6, 0.8, 1.0])
+    centres, means = figures.f1_by_frequency(counts, f1, groups=3)
+    assert centres == pytest.approx([1, 10, 100])
+    assert means == pytest.approx([0.2, 0.5, 0.9])
+    assert figures.f1_by_frequency(np.zeros(3), np.ones(3))[0].size == 0

@@ -1,0 +1,200 @@
+import tomllib
+
+import pytest
+
+from zlpr._errors import UserError
+from zlpr.compare.grid import (
+    DataSpec,
+    Grid,
+    cells,
+    find_faults,
+    fingerprint,
+    parse_grid,
+    parse_loss,
+    preset,
+    read_grid,
+)
+from zlpr.compare.records import LossSpec
+from zlpr.data import published
+from zlpr.losses import registry
+
+FILE = """
+seeds = [4, 7]
+split = "stratified"
+losses = [
+  "bce",
+  { name = "zlpr", label = "margin", choose = { pos_weight = [1.0, 2.7] } },
+  { name = "focal", params = { gamma = 1.0 } },
+]
+data = ["demo", { path = "reviews.csv", name = "R", read = { text = "body" }, split = "published" }]
+
+[training]
+metric = "micro_f1"
+"""
+
+
+def toy(**changes) -> Grid:
+    made = {"data": (DataSpec("demo"),), "models": ("linear",), "seeds": (0,)}
+    return Grid(**{**made, "losses": (LossSpec("zlpr", "zlpr"),), **changes})
+
+
+def test_a_file_says_what_the_flags_say(tmp_path):
+    (tmp_path / "grid.toml").write_text(FILE)
+    grid = read_grid(tmp_path / "grid.toml")
+    assert grid.seeds == (4, 7)
+    assert grid.models == ("linear",)
+    assert [loss.label for loss in grid.losses] == ["bce", "margin", "focal"]
+    assert grid.losses[1].choose == {"pos_weight": (1.0, 2.7)}
+    assert grid.data[1].path == str(tmp_path / "reviews.csv")
+    assert grid.data[1].split == "published"
+    assert (
+        read_grid(tmp_path / "grid.toml", tmp_path / "else")
+        .data[1]
+        .path.endswith("else/reviews.csv")
+    )
+    assert grid.training == {"metric": "micro_f1"}
+
+
+def test_every_misfit_of_a_file_is_named_at_once():
+    plain = {"sedes": 3, "seeds": 0, "losses": [{"nome": "zlpr"}], "split": "halves"}
+    with pytest.raises(UserError) as raised:
+        parse_grid(plain, "grid.toml")
+    message = str(raised.value)
+    for part in ("sedes: no such entry", "data: missing", "seeds: 0", "losses.nome", "'halves'"):
+        assert part in message
+
+
+@pytest.mark.parametrize("text", ["losses = [", "\xff\xfe"])
+def test_what_is_not_toml_is_said(tmp_path, text):
+    (tmp_path / "grid.toml").write_bytes(text.encode("latin-1"))
+    with pytest.raises(UserError, match=r"grid\.toml: not a TOML file"):
+        read_grid(tmp_path / "grid.toml")
+    with pytest.raises(UserError, match="no such grid file"):
+        read_grid(tmp_path / "other.toml")
+
+
+def test_losses_on_the_command_line():
+    assert parse_loss("zlpr") == LossSpec("zlpr", "zlpr")
+    made = parse_loss("focal:gamma=1.5,label_weight=none")
+    assert made.params == {"gamma": 1.5, "label_weight": "none"}
+    assert parse_loss("zlpr:pos_weight=1|1.5|2").choose == {"pos_weight": (1, 1.5, 2)}
+    with pytest.raises(UserError, match="'gamma' is not PARAMETER=VALUE"):
+        parse_loss("focal:gamma")
+
+
+def test_all_faults_are_named_at_once(tmp_path):
+    grid = toy(
+        data=(
+            DataSpec(str(tmp_path / "none.csv")),
+            DataSpec("demo", read={"colour": 1}),
+            DataSpec("demo", losses=("bze",)),
+        ),
+        models=("linear", "tree", f"hf:{tmp_path}"),
+        losses=(
+            LossSpec("a", "zlpt"),
+            LossSpec("b", "focal", {"gama": 1}),
+            LossSpec("c", "lsep", choose={"pairs": (5, 10)}),
+            LossSpec("d", "zlpr", choose={"pos_weight": (2.0,)}, choose_by="beauty"),
+        ),
+        seeds=(1, 1),
+        training={"epochs": -1, "epocs": 3, "metric": "speed", "seed": 3},
+    )
+    faults = "\n".join(find_faults(grid))
+    for part in (
+        "two data sets are called 'demo'",
+        "two seeds are called '1'",
+        f"{tmp_path}/none.csv: no such file or folder",
+        "data demo: no reading option 'colour'",
+        "data demo: the grid has no loss 'bze'",
+        "loss a: no loss 'zlpt'; there are zlpr, ",
+        "loss b: focal has no parameter 'gama'",
+        "loss c: only ranks",
+        "loss d: choose.pos_weight needs at least two candidates",
+        "loss d: choose_by names no metric: 'beauty'",
+        "model 'tree': expected 'linear' or 'hf:NAME_OR_PATH'",
+        f"model 'hf:{tmp_path}' cannot load: ",
+        "training: no setting 'epocs'",
+        "training: 'seed' belongs to the grid itself",
+        "training: metric names no metric: 'speed'",
+        "training: epochs -1: expected a number above 0",
+    ):
+        assert part in faults
+    assert find_faults(toy()) == []
+
+
+def test_cells_of_one_split_stand_together():
+    grid = toy(
+        losses=(LossSpec("zlpr", "zlpr"), LossSpec("bce", "bce")), seeds=(0, 1), models=("linear",)
+    )
+    made = cells(grid)
+    assert [(cell.settings.seed, cell.settings.loss.label) for cell in made] == [
+        (0, "zlpr"),
+        (0, "bce"),
+        (1, "zlpr"),
+        (1, "bce"),
+    ]
+    assert len({cell.settings.hash() for cell in made}) == 4
+
+
+def test_data_may_have_models_and_a_split_of_its_own():
+    data = (DataSpec("demo", models=("hf:x", "hf:y"), split="published"),)
+    assert [(c.settings.model, c.settings.split) for c in cells(toy(data=data))] == [
+        ("hf:x", "published"),
+        ("hf:y", "published"),
+    ]
+    two = (LossSpec("zlpr", "zlpr"), LossSpec("bce", "bce"))
+    made = cells(toy(data=(DataSpec("demo", losses=("bce",)),), losses=two))
+    assert [cell.settings.loss.label for cell in made] == ["bce"]
+
+
+def test_edited_data_is_new_data_and_moved_data_is_not(tmp_path):
+    first, second = tmp_path / "a.csv", tmp_path / "b.csv"
+    first.write_text("text,labels\nx,y\n")
+    second.write_text("text,labels\nx,z\n")
+    assert fingerprint(str(first)) != fingerprint(str(second))
+    before = fingerprint(str(first))
+    moved = first.rename(tmp_path / "c.csv")
+    assert fingerprint(str(moved)) == before
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    (folder / "train.csv").write_text("x")
+    once = fingerprint(str(folder))
+    (folder / "test.csv").write_text("x")
+    assert fingerprint(str(folder)) != once
+
+
+def test_the_demo_preset_has_every_loss_of_the_paper_and_three_seeds():
+    grid = preset("demo")
+    in_paper = {name for name in registry.available() if registry.info(name).in_paper}
+    assert {loss.name for loss in grid.losses} == in_paper - {"cross_entropy"}
+    assert {loss.name for loss in grid.losses} == {
+        *published.DECIDING_LOSSES,
+        *published.RANKING_LOSSES,
+    }
+    assert grid.seeds == (0, 1, 2)
+    assert [entry.path for entry in grid.data] == ["demo"]
+
+
+def test_the_paper_preset_is_its_22_settings():
+    grid = preset("paper")
+    assert {published.set_name(entry.title) for entry in grid.data} == set(published.SETS)
+    assert sum(len(entry.models or grid.models) for entry in grid.data) == 22
+    for entry in grid.data:
+        tried = published.losses(entry.title, "bert")
+        assert set(entry.losses or [loss.label for loss in grid.losses]) == set(tried)
+    assert grid.seeds == (0,)
+    assert grid.training["preset"] == "paper"
+    chinese = {entry.title for entry in grid.data if any("chinese" in m for m in entry.models)}
+    assert chinese == {"CNIPA-Title", "CNIPA-Abstract", "Toutiao"}
+
+
+def test_an_unknown_preset_is_said():
+    with pytest.raises(UserError, match="no preset 'papers'; there are demo, paper"):
+        preset("papers")
+
+
+def test_the_documented_grid_is_a_grid():
+    from zlpr.compare import grid as module
+
+    lines = module.__doc__.partition("A grid is a TOML file:")[2]
+    assert parse_grid(tomllib.loads(lines)).seeds == (0, 1, 2)

@@ -1,0 +1,123 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.compare import toy
+from zlpr.compare.cell import Place
+from zlpr.compare.experiment import carry_out, plan
+from zlpr.compare.folder import RunFolder
+from zlpr.compare.grid import cells
+from zlpr.compare.processes import ProcessWorkers, available_cores
+from zlpr.compare.records import LossSpec, read_records
+
+SEEDS = 5
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return toy.write_file(tmp_path_factory.mktemp("data") / "toy.csv")
+
+
+@pytest.fixture(scope="module")
+def unbroken(path, tmp_path_factory):
+    folder = RunFolder(tmp_path_factory.mktemp("unbroken"))
+    losses = tuple(LossSpec(name, name) for name in ("zlpr", "dice2", "lsep"))
+    grid = toy.grid(path, losses=losses, seeds=tuple(range(SEEDS)))
+    carry_out(plan(grid, folder, "zlpr compare"), workers=2)
+    return folder
+
+
+def command(path, out):
+    losses = ["--losses", "zlpr", "dice2", "lsep"]
+    options = ["--seeds", str(SEEDS), "--workers", "1", "--set", "regularisation=1.0"]
+    base = [sys.executable, "-m", "zlpr", "compare", "--data", str(path), "--out", str(out)]
+    return [*base, *losses, *options]
+
+
+def interrupt(path, out, number, at_least):
+    """Start a comparison, and send it a signal once it has some records."""
+    process = subprocess.Popen(
+        command(path, out), stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    )
+    runs = out / "runs"
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and process.poll() is None:
+        if runs.is_dir() and len(list(runs.glob("*.json"))) >= at_least:
+            process.send_signal(number)
+            break
+        time.sleep(0.01)
+    errors = process.communicate(timeout=60)[1].decode()
+    return process.returncode, errors
+
+
+def test_interrupted_and_started_again_equals_an_unbroken_run(path, unbroken, tmp_path):
+    code, errors = interrupt(path, tmp_path, signal.SIGINT, at_least=2)
+    assert code == 130, errors
+    assert "goes on from the runs that are done" in errors
+    assert "Traceback" not in errors
+    after_interrupt = len(read_records(tmp_path / "runs")[0])
+    code, _ = interrupt(path, tmp_path, signal.SIGKILL, at_least=after_interrupt + 2)
+    assert code == -signal.SIGKILL
+    kept, faults = read_records(tmp_path / "runs")
+    assert faults == []
+    assert after_interrupt + 2 <= len(kept) < 3 * SEEDS
+
+    done = subprocess.run(command(path, tmp_path), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert f"{len(kept)} of them done before" in done.stderr
+    assert done.stdout.splitlines()[-1] == f"report: {tmp_path / 'report.html'}"
+    ours = {made.settings.title(): made for made in read_records(tmp_path / "runs")[0]}
+    theirs = {made.settings.title(): made for made in read_records(unbroken.runs)[0]}
+    assert set(ours) == set(theirs)
+    for title, made in ours.items():
+        assert made.outcome == theirs[title].outcome
+    assert not list((tmp_path / "runs").glob(".*"))  # no half-written file
+
+
+def test_started_again_when_all_is_done_it_only_reports(path, unbroken):
+    before = {p: p.stat().st_mtime_ns for p in unbroken.runs.iterdir()}
+    grid = toy.grid(path, seeds=tuple(range(SEEDS)))
+    again = plan(grid, unbroken, "zlpr compare")
+    assert again.missing == ()
+    carry_out(again)
+    assert {p: p.stat().st_mtime_ns for p in unbroken.runs.iterdir()} == before
+
+
+def test_a_worker_that_dies_is_replaced(path, tmp_path):
+    workers = ProcessWorkers(1, Place("zlpr compare", 1), tmp_path)
+    first, second = cells(toy.grid(path))[:2]
+    try:
+        workers.start(0, first)
+        os.kill(workers._workers[0].process.pid, signal.SIGKILL)
+        ended = _wait(workers)
+        assert ended == [(0, "its process died (SIGKILL, perhaps out of memory)")]
+        workers.start(0, second)
+        [(slot, made)] = _wait(workers)
+        assert (slot, made.status) == (0, "done")
+        assert made.made.threads == 1
+    finally:
+        workers.close()
+
+
+def test_closing_ends_the_processes(path, tmp_path):
+    workers = ProcessWorkers(2, Place("zlpr compare", 1), tmp_path)
+    for slot, cell in enumerate(cells(toy.grid(path))[:2]):
+        workers.start(slot, cell)
+    processes = [worker.process for worker in workers._workers.values()]
+    workers.close()
+    assert not any(process.is_alive() for process in processes)
+
+
+def test_cores_are_those_this_process_may_use():
+    assert 1 <= available_cores() <= (os.cpu_count() or 1)
+
+
+def _wait(workers):
+    ended = []
+    while not ended:
+        ended = workers.wait(1.0)
+    return ended

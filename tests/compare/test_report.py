@@ -1,0 +1,152 @@
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+from tests.compare.synthetic import DECIDING, grid, record
+from zlpr.compare import report
+from zlpr.compare.folder import Selection
+from zlpr.compare.records import LossSpec
+from zlpr.compare.report import (
+    data_table,
+    html_report,
+    loss_table,
+    markdown_report,
+    method,
+    provenance,
+    warnings,
+    write_report,
+)
+
+RECORDS = tuple(grid(datasets=("GoEmotions", "toy")))
+SELECTION = Selection(RECORDS, 0, ())
+SMALL = tuple(grid(datasets=("Toxic",), losses=("zlpr", "bce")))
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return html_report(SELECTION)
+
+
+class Checker(HTMLParser):
+    """Collects ids and what the page refers to; counts what is opened and closed."""
+
+    VOID = frozenset({"meta", "link", "br", "img", "input", "hr"})
+
+    def __init__(self):
+        super().__init__()
+        self.ids, self.links, self.open = [], [], []
+
+    def handle_starttag(self, tag, attributes):
+        found = dict(attributes)
+        if "id" in found:
+            self.ids.append(found["id"])
+        self.links += [v for k, v in attributes if k in {"href", "src", "xlink:href"}]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        if tag not in self.VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_well_formed_with_unique_ids_and_no_link_out(page):
+    checker = Checker()
+    checker.feed(page)
+    assert checker.open == []
+    assert len(set(checker.ids)) == len(checker.ids)
+    inside = {link[1:] for link in checker.links if link.startswith("#")}
+    assert inside <= set(checker.ids)
+    assert {link for link in checker.links if not link.startswith("#")} == {"data:,"}
+
+
+def test_the_page_needs_no_network(page):
+    without_namespaces = re.sub(r'xmlns(:xlink)?="[^"]*"', "", page)
+    assert not re.search(r"https?://|@import|url\((?!#)", without_namespaces)
+    assert "default-src 'none'" in page
+
+
+def test_figures_take_their_colours_from_the_page(page):
+    figures = re.findall(r"<svg .*?</svg>", page, flags=re.DOTALL)
+    # per setting: six dot plots, time, empty predictions, and three kinds that come in pairs
+    assert len(figures) == 2 * 14
+    for figure in figures:
+        assert "var(--ink)" in figure
+        assert not re.search(r"#[0-9a-f]{6}\b", re.sub(r'(?:href="|url\()#[\w-]+', "", figure))
+
+
+def test_what_users_name_is_escaped():
+    name = "<script>alert(1)</script>"
+    text = html_report(Selection(tuple(grid(datasets=(name,), losses=("zlpr", "bce"))), 0, (name,)))
+    assert "<script>alert" not in text
+    assert "&lt;script&gt;alert" in text
+
+
+def test_the_papers_figures_stand_beside_its_sets(page):
+    assert "beside the paper&#39;s GoEmotions" in page
+    assert len(re.findall(r"<h3>[^<]*beside the paper", page)) == 1
+
+
+def test_every_form_is_written(tmp_path):
+    paths = write_report(Selection(SMALL, 0, ()), tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "report.csv",
+        "report.html",
+        "report.md",
+        "report.tex",
+    ]
+    assert paths["html"].read_text().startswith("<!doctype html>")
+    assert paths["latex"].read_text().count(r"\begin{table}") == 3  # wins, the set, the paper
+    assert "## Summary" in paths["markdown"].read_text()
+
+
+def test_six_data_sets_bring_the_critical_difference_diagram(monkeypatch):
+    monkeypatch.setattr(report, "_sections", lambda results, records: [])  # figures not looked at
+    text = html_report(Selection(tuple(grid([f"set{i}" for i in range(6)], DECIDING)), 0, ()))
+    assert text.count("average rank</text>") == 10
+    assert "Ranks over data sets" in text
+
+
+def test_failed_missing_and_left_out_runs_are_told():
+    failed = record(loss="bce", seed=9, fault="ValueError: scores hold NaN")
+    selection = Selection((*SMALL, failed), 2, ("1 record made by zlpr 0.0.9 not counted",))
+    lines = " ".join(warnings(selection))
+    assert "not made yet: 2" in lines
+    assert "failed: 1" in lines
+    assert "0.0.9" in lines
+    for text in (html_report(selection), markdown_report(selection)):
+        assert "ValueError: scores hold NaN" in text
+        assert "1 record made by zlpr 0.0.9 not counted" in text
+
+
+def test_one_seed_is_warned_about():
+    assert any("One seed" in line for line in warnings(Selection(tuple(grid(seeds=(0,))), 0, ())))
+
+
+def test_the_rules_of_choosing_are_stated():
+    margin = LossSpec("margin", "zlpr", choose={"pos_weight": (1.0, 2.72)})
+    made = replace(record(), settings=replace(record().settings, loss=margin))
+    text = " ".join(method([*RECORDS, made]))
+    assert "same budget" in text
+    assert "It took 4 trainings per run" in text
+    assert "pos_weight from 1, 2.72, by micro_f1 at its own bound" in text
+    assert "8:1:1" in text
+    published = " ".join(method([record(split="published")]))
+    assert "covers the initialisation alone" in published
+    assert "8:1:1" not in published
+
+
+def test_how_it_was_made_names_commands_seeds_machine_and_versions():
+    told = dict(provenance(RECORDS))
+    assert told["command"] == ("zlpr compare --data toy.csv",)
+    assert told["seeds"] == ("0, 1, 2",)
+    assert "torch 2.9.0" in told["versions"]
+    assert told["machine"] == ("Linux, x86_64, 2",)
+    assert [name for name, _ in data_table(RECORDS).rows] == ["GoEmotions", "toy"]
+    row = dict(loss_table(RECORDS).rows)["zlpr"]
+    assert row[-1].text == "regularisation 0.3"
