@@ -1,7 +1,7 @@
 """The arguments with which every command reads data, and the reading itself."""
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from zlpr.cli._progress import progress
 
@@ -35,7 +35,13 @@ def load_data(spec: str, args: argparse.Namespace) -> "Dataset":
     """Load a file, a folder or "demo" as the arguments say."""
     from zlpr.data import load
 
-    how = {
+    with progress(f"reading {spec}"):
+        return load(spec, **reading_options(args))
+
+
+def reading_options(args: argparse.Namespace) -> dict[str, Any]:
+    """The arguments as `zlpr.data.load` takes them."""
+    return {
         "format": args.format,
         "text": _columns(args.text),
         "labels": _columns(args.labels),
@@ -47,8 +53,6 @@ def load_data(spec: str, args: argparse.Namespace) -> "Dataset":
         "encoding": args.encoding,
         "skip_bad_rows": args.skip_bad_rows,
     }
-    with progress(f"reading {spec}"):
-        return load(spec, **how)
 
 
 def _column(name: str) -> str | int:

@@ -37,6 +37,9 @@ class Command:
 
 
 COMMANDS = {
+    "train": Command("zlpr.cli.train", "train a model on data and write its folder"),
+    "predict": Command("zlpr.cli.predict", "predict the labels of texts with a trained model"),
+    "evaluate": Command("zlpr.cli.evaluate", "measure a trained model on labelled data"),
     "compare": Command("zlpr.cli.compare", "compare losses on data: train a grid, write a report"),
     "report": Command("zlpr.cli.report", "make the report of a comparison from its run records"),
     "data": Command("zlpr.cli.data", "list, describe, prepare, download and split data sets"),

@@ -165,7 +165,7 @@ def _check_files(folder: Path, config: Mapping[str, Any]) -> None:
 @contextlib.contextmanager
 def replacing_folder(target: Path) -> Iterator[Path]:
     """Give a temporary folder beside `target`; put it in `target`'s place if the block succeeds."""
-    _refuse_foreign(target)
+    check_writable(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part"))
     try:
@@ -204,8 +204,8 @@ def _keep_foreign_files(previous: Path, target: Path) -> None:
             path.replace(target / path.name)
 
 
-def _refuse_foreign(target: Path) -> None:
-    """A folder that is neither empty nor a model is somebody's; leave it alone."""
+def check_writable(target: Path) -> None:
+    """Refuse a folder that is neither empty nor a model: it is somebody's."""
     if _previous(target).exists() and not target.exists():
         _previous(target).replace(target)  # a save was interrupted between its two renames
     if target.is_dir() and any(target.iterdir()):

@@ -1,0 +1,47 @@
+"""What `zlpr train` shows while it works."""
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from zlpr.cli._figures import metric_words
+
+if TYPE_CHECKING:
+    from zlpr.training import Progress
+
+
+@contextlib.contextmanager
+def training_progress(metric: str, *, quiet: bool) -> Iterator["Callable[[Progress], None]"]:
+    """Print a line per validation, and show a bar in between where somebody watches.
+
+    Args:
+        metric: what validation measures.
+        quiet: print nothing to standard output.
+    """
+
+    def tell(line: "Progress") -> None:
+        if line.metric is not None and not quiet:
+            steps = f"{line.step} steps" if line.total in (0, line.step) else f"step {line.step}"
+            print(
+                f"  {line.stage}, {steps}: loss {line.loss:.4f}, "
+                f"validation {metric_words(metric)} {line.metric:.4f}, {line.seconds:.1f} s",
+                flush=True,
+            )
+
+    if not sys.stderr.isatty():
+        yield tell
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task("reading features", total=None)
+
+        def show(line: "Progress") -> None:
+            label = f"{line.stage}, step {line.step}, loss {line.loss:.4f}"
+            bars.update(task, description=label, completed=line.step, total=line.total or None)
+            tell(line)
+
+        yield show
