@@ -32,11 +32,11 @@ def training_progress(metric: str, *, quiet: bool) -> Iterator["Callable[[Progre
     if not sys.stderr.isatty():
         yield tell
         return
+    from rich import progress as rich
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+    columns = (rich.TextColumn("{task.description}"), rich.BarColumn(), rich.TimeElapsedColumn())
+    with rich.Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         task = bars.add_task("reading features", total=None)
 
         def show(line: "Progress") -> None:

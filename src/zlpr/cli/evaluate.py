@@ -1,7 +1,8 @@
 """`zlpr evaluate`: a trained model's figures on labelled data, and the labels it does worst on."""
 
 import argparse
-import json
+import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +12,9 @@ from zlpr.cli._figures import figure_rows
 from zlpr.cli._reading import add_reading_arguments, load_data
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from zlpr.data import Dataset
-    from zlpr.metrics.classification import LabelReport
+    from zlpr.decoding import ReliabilityCurve
+    from zlpr.metrics import LabelReport
     from zlpr.models import FittedModel
 
 EXAMPLE = "zlpr evaluate reviews-model reviews.csv --plot reviews.png"
@@ -42,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--worst", type=int, default=10, metavar="N", help="how many of the worst labels to list"
     )
-    parser.add_argument("--plot", metavar="FILE", help="draw reliability and F1 per label (PNG, SVG)")
+    parser.add_argument("--plot", metavar="FILE", help="draw reliability and F1 per label")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     add_reading_arguments(parser)
 
@@ -53,8 +52,7 @@ def run(args: argparse.Namespace) -> None:
 
     model = load(args.model)
     data = _part(_read(model, args), args.part)
-    scores = model.predict_scores(data.inputs)
-    evaluation = _Evaluation.of(model, data, scores, zero_bound=args.zero_bound)
+    evaluation = Evaluation.of(model, data, zero_bound=args.zero_bound)
     if args.plot:
         from zlpr.cli._plots import plot_evaluation
 
@@ -65,3 +63,101 @@ def run(args: argparse.Namespace) -> None:
         evaluation.print(args.worst)
         if args.plot:
             print(f"\nfigures drawn in {args.plot}")
+
+
+def _read(model: "FittedModel", args: argparse.Namespace) -> "Dataset":
+    """The data with the model's labels in the model's order."""
+    data = load_data(args.data, args)
+    numbers = all(name.isascii() and name.isdigit() for name in data.label_names)
+    if numbers and not set(data.label_names) <= set(model.label_names):
+        args.label_names = model.label_names  # a file of label numbers: they count the model's
+        data = load_data(args.data, args)
+    aligned = data.with_label_names(model.label_names, unknown=args.unknown_labels)
+    for note in aligned.notes[len(data.notes) :]:
+        print(f"note: {note}", file=sys.stderr)
+    return aligned
+
+
+def _part(data: "Dataset", part: str | None) -> "Dataset":
+    if part == "all" or (part is None and data.split is None):
+        return data
+    if data.split is None:
+        raise UserError(
+            f"{data.name or 'the data'} has no split; leave --part out to use all of it"
+        )
+    chosen = data.part(part or "test")  # type: ignore[arg-type]
+    if not len(chosen):
+        raise UserError(f"{data.name or 'the data'}: no samples in its {part or 'test'} part")
+    return chosen
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a model does on data: the figures, each label's, and how far probabilities hold."""
+
+    data: "Dataset"
+    figures: dict[str, float]
+    report: "LabelReport"
+    curve: "ReliabilityCurve"
+
+    @classmethod
+    def of(cls, model: "FittedModel", data: "Dataset", *, zero_bound: bool) -> "Evaluation":
+        """Predict and measure."""
+        from zlpr import decoding, metrics
+
+        scores = model.predict_scores(data.inputs)
+        rule = decoding.create("zero") if zero_bound else model.decoder
+        predicted = rule(scores)
+        return cls(
+            data,
+            metrics.evaluate(data.labels, scores, predicted),
+            metrics.label_report(data.labels, predicted),
+            decoding.reliability_curve(data.labels, model.calibrator(scores)),
+        )
+
+    def worst(self, count: int | None = None) -> list[int]:
+        """Columns of the labels with samples, lowest F1 first."""
+        f1, support = self.report.f1.tolist(), self.report.support.tolist()
+        present = [i for i in range(len(f1)) if support[i]]
+        return sorted(present, key=lambda i: (f1[i], -support[i]))[:count]
+
+    def label(self, column: int) -> dict[str, Any]:
+        """One label's figures."""
+        report = self.report
+        return {
+            "label": self.data.label_names[column],
+            "f1": float(report.f1[column]),
+            "precision": float(report.precision[column]),
+            "recall": float(report.recall[column]),
+            "support": int(report.support[column]),
+            "predicted": int(report.predicted[column]),
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, the labels worst first."""
+        return {
+            "samples": len(self.data),
+            "metrics": self.figures,
+            "expected_calibration_error": self.curve.expected_calibration_error,
+            "labels": [self.label(column) for column in self.worst()],
+        }
+
+    def print(self, worst: int) -> None:
+        """The tables."""
+        name = self.data.name or "the data"
+        print(f"{len(self.data):,} samples of {name}, {self.data.num_labels:,} labels\n")
+        headers, rows = figure_rows({"value": self.figures})
+        error = self.curve.expected_calibration_error
+        rows.append(["expected calibration error ↓", f"{error:.4f}"])
+        print_table(headers, rows)
+        labels = [self.label(column) for column in self.worst(worst)]
+        if labels:
+            cells = [
+                [
+                    f"{value:.3f}" if isinstance(value, float) else str(value)
+                    for value in row.values()
+                ]
+                for row in labels
+            ]
+            print()
+            print_table(list(labels[0]), cells, title=f"The {len(labels)} worst labels")

@@ -142,8 +142,8 @@ def _from_file(name: str, args: argparse.Namespace) -> Iterator[Any]:
 
     path = Path(name)
     if args.format is None and ".txt" in path.suffixes:
-        for block in read_lines(path):
-            yield from _batches(block.texts)
+        for lines in read_lines(path):
+            yield from _batches(lines.texts)
         return
     options = reading_options(args)
     for unused in ("labels", "label_delimiter", "label_names"):

@@ -1,6 +1,7 @@
 """`zlpr train`: fit a model to data and write its folder."""
 
 import argparse
+import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -101,9 +102,7 @@ def _add_batches(group: Any) -> None:
     group.add_argument("--batch-size", type=int)
     group.add_argument("--max-length", type=int, metavar="TOKENS")
     group.add_argument("--accumulation-steps", type=int, default=1)
-    group.add_argument(
-        "--mixed-precision", choices=("auto", "no", "fp16", "bf16"), default="auto"
-    )
+    group.add_argument("--mixed-precision", choices=("auto", "no", "fp16", "bf16"), default="auto")
     group.add_argument("--patience", type=int, help="evaluations without a gain before stopping")
     group.add_argument("--label-smoothing", type=float, default=0.0)
     group.add_argument("--r-drop", type=float, default=0.0, metavar="WEIGHT")
@@ -143,15 +142,11 @@ def _config(args: argparse.Namespace) -> "TrainingConfig":
     from zlpr.models.features import FeatureConfig
     from zlpr.training import TrainingConfig
 
-    same = (
-        "model loss preset decode decode_metric metric seed regularisation learning_rate epochs "
-        "batch_size max_length accumulation_steps mixed_precision patience label_smoothing r_drop "
-        "vat mixup"
-    ).split()
+    settings = {field.name for field in dataclasses.fields(TrainingConfig)}
+    same = {name: value for name, value in vars(args).items() if name in settings}
     return TrainingConfig(
-        **{name: getattr(args, name) for name in same},
+        **{**same, "report_to": tuple(args.report_to)},
         loss_params=dict(_loss_param(text) for text in args.loss_param),
-        report_to=tuple(args.report_to),
         features=FeatureConfig(
             analyzer=args.analyzer,
             word_ngrams=tuple(args.word_ngrams),

@@ -1,0 +1,78 @@
+"""The figures of `zlpr evaluate --plot`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zlpr._atomic import replacing
+from zlpr._errors import UserError
+
+if TYPE_CHECKING:
+    from zlpr.decoding import ReliabilityCurve
+    from zlpr.metrics import LabelReport
+
+MOST_BARS = 40
+BLUE, GREY = "#2f6db3", "#9aa5b1"
+
+
+def plot_evaluation(
+    curve: "ReliabilityCurve", report: "LabelReport", names: Sequence[str], path: Path
+) -> None:
+    """Draw reliability and F1 per label side by side, into a file of the kind its ending says."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    kinds = sorted(FigureCanvasAgg(Figure()).get_supported_filetypes())
+    if path.suffix[1:].lower() not in kinds:
+        raise UserError(f"--plot {path}: the ending must be one of {', '.join(kinds)}")
+    bars = min(len(names), MOST_BARS)
+    figure = Figure(figsize=(12, max(4.5, 1.2 + 0.24 * bars)), layout="constrained")
+    FigureCanvasAgg(figure)
+    left, right = figure.subplots(1, 2, width_ratios=(1, 1.2))
+    _draw_reliability(left, curve)
+    if len(names) <= MOST_BARS:
+        _draw_bars(right, report, names)
+    else:
+        _draw_by_frequency(right, report)
+    with replacing(path) as beside:
+        figure.savefig(beside, format=path.suffix[1:].lower(), dpi=150)
+
+
+def _draw_reliability(axes: Any, curve: "ReliabilityCurve") -> None:
+    seen = curve.count > 0
+    largest = np.sqrt(curve.count[seen] / curve.count.max())
+    axes.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle="--", label="perfectly calibrated")
+    axes.plot(curve.predicted[seen], curve.observed[seen], color=BLUE, linewidth=1.5)
+    axes.scatter(
+        curve.predicted[seen],
+        curve.observed[seen],
+        s=12 + 90 * largest,
+        color=BLUE,
+        zorder=3,
+        label="share that is true (area: number of cells)",
+    )
+    axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="predicted probability", ylabel="observed share")
+    axes.set_aspect("equal")
+    axes.set_title(f"Reliability, calibration error {curve.expected_calibration_error:.4f}")
+    axes.legend(loc="upper left", frameon=False, fontsize=9)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _draw_bars(axes: Any, report: "LabelReport", names: Sequence[str]) -> None:
+    order = np.argsort(report.f1, kind="stable")
+    labels = [f"{names[i]}  ({int(report.support[i]):,})" for i in order.tolist()]
+    axes.barh(labels, report.f1[order], color=BLUE, height=0.7)
+    axes.set(xlim=(0, 1), xlabel="F1")
+    axes.margins(y=0.01)
+    axes.set_title("F1 per label (number of true samples)")
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _draw_by_frequency(axes: Any, report: "LabelReport") -> None:
+    axes.scatter(np.maximum(report.support, 0.5), report.f1, s=14, color=BLUE, alpha=0.6)
+    axes.set_xscale("log")
+    axes.set(ylim=(-0.02, 1.02), xlabel="true samples of the label", ylabel="F1")
+    axes.set_title(f"F1 of {len(report.f1):,} labels by frequency")
+    axes.spines[["top", "right"]].set_visible(False)
