@@ -1,4 +1,4 @@
-"""Checkpoints of a fine-tuning run: sealed when whole, checked before a run resumes from them.
+"""Checkpoints of a run: sealed when whole, checked before a run resumes from them.
 
 A run's folder holds `run.json`, which says what the run is, and transformers' `checkpoint-N`
 folders. Each of those is sealed last, with the SHA-256 of its files: one that a kill, a full disk
@@ -14,8 +14,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+
+from zlpr import __version__
 from zlpr._atomic import write_text
 from zlpr._errors import UserError
+from zlpr.data import Dataset
+from zlpr.training.config import TrainingConfig
 
 RUN, SEAL, STATE = "run.json", "seal.json", "trainer_state.json"
 logger = logging.getLogger(__name__)
@@ -45,6 +51,35 @@ def claim(folder: Path, run: Mapping[str, Any]) -> None:
                 "choose another folder or remove it"
             )
     write_text(folder / RUN, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
+
+
+def describe_run(train: Dataset, validation: Dataset, config: TrainingConfig) -> dict[str, Any]:
+    """What decides the result of a run; reporting does not."""
+    settings = {key: value for key, value in config.to_dict().items() if key != "report_to"}
+    return {
+        **settings,
+        "zlpr": __version__,
+        "torch": torch.__version__,
+        "training data": data_digest(train),
+        "validation data": data_digest(validation),
+    }
+
+
+def data_digest(data: Dataset) -> str:
+    """The SHA-256 of the samples, in their order, and of their labels."""
+    digest = hashlib.sha256(repr(data.label_names).encode())
+    if data.texts is not None:
+        for text in data.texts:
+            digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
+    else:
+        features: Any = data.features
+        sparse = hasattr(features, "indptr")
+        parts = (features.indptr, features.indices, features.data) if sparse else (features,)
+        for part in parts:
+            digest.update(np.ascontiguousarray(part).tobytes())
+    for part in (data.labels.indptr, data.labels.sorted_indices().indices):
+        digest.update(np.asarray(part, dtype=np.int64).tobytes())
+    return digest.hexdigest()
 
 
 def seal(checkpoint: Path) -> None:

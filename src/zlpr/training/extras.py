@@ -19,7 +19,7 @@ loss's own link of the scores, `sigma(2 s)` for ZLPR and `sigma(s)` for binary c
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -253,16 +253,20 @@ def soften(loss: nn.Module, config: TrainingConfig, num_labels: int) -> nn.Modul
     if not extras.label_smoothing and not extras.mixup:
         return loss
     check_soft_targets(loss, num_labels)
-    return _Softened(loss, extras, config.seed)
+    return Softened(loss, extras, config.seed)
 
 
-class _Softened(nn.Module):
+class Softened(nn.Module):
     """A loss on smoothed targets, and on scores and targets that are mixed anew each time."""
 
     def __init__(self, loss: nn.Module, extras: Extras, seed: int) -> None:
         super().__init__()
         self.loss = loss
         self.extras = extras
+        self.random = np.random.default_rng(seed)
+
+    def reseed(self, seed: Sequence[int]) -> None:
+        """Draw from here on what depends on the seed alone, as a resumed run needs it."""
         self.random = np.random.default_rng(seed)
 
     def forward(self, scores: Tensor, targets: Tensor, **options: Any) -> Tensor:

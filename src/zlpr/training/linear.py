@@ -1,7 +1,7 @@
 """Training of the linear model: features, solver, and a regularisation picked by validation."""
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,11 @@ from zlpr.data import Dataset
 from zlpr.models.base import TrainingRecord
 from zlpr.models.features import FeatureConfig, Matrix, TextFeatures
 from zlpr.models.linear import LinearModel
+from zlpr.training.checkpoints import claim, describe_run
 from zlpr.training.config import Progress, ProgressCallback, Trained, TrainingConfig
+from zlpr.training.saved_path import Attempt, SavedPath
 from zlpr.training.selection import is_better, validation_metric
-from zlpr.training.solvers import Solution, Solver, choose_solver
+from zlpr.training.solvers import Solver, choose_solver
 
 # Values of the regularisation: the loss's own scale first, so that a loss and twice that loss get
 # the same model, then by this ratio in the direction in which validation improves.
@@ -116,10 +118,13 @@ def train_linear(
 ) -> Trained:
     """Fit the weights at one regularisation, or at the best that validation finds."""
     features = features or extract_features(train, validation, config.features)
+    if checkpoint is not None:
+        claim(checkpoint, describe_run(train, validation, config))
     solver = choose_solver(features.train, train.labels, config)
-    search = _Search(solver, features.validation, validation.labels, config, progress)
+    search = _Search(solver, features.validation, validation.labels, config, progress, checkpoint)
     best = search.run()
-    weight, bias = _split(best.solution.parameters)
+    weight, bias = _split(search.saved.parameters)
+    scores = np.asarray(features.validation @ weight + bias, dtype=np.float32)
     if features.scaling is not None:
         weight, bias = features.scaling.undo(weight, bias)
     record = TrainingRecord(loss=config.loss)
@@ -127,74 +132,86 @@ def train_linear(
         model=LinearModel(train.label_names, weight, bias, features.text_features, record=record),
         history=tuple(search.history),
         chosen={"regularisation": best.regularisation},
-        validation_scores=best.scores,
+        validation_scores=scores,
         num_features=weight.shape[0],
     )
 
 
-@dataclass(frozen=True)
-class _Candidate:
-    """A fit at one regularisation and what validation says of it."""
-
-    regularisation: float
-    solution: Solution
-    scores: NDArray[np.float32]
-    metric: float
-
-
-@dataclass
 class _Search:
-    """Fits along the regularisations, each starting from the one before."""
+    """Fits along the regularisations, each starting from the best one before."""
 
-    solver: Solver
-    features: Matrix
-    labels: Any
-    config: TrainingConfig
-    progress: ProgressCallback | None
-    history: list[Progress] = field(default_factory=list)
-    started: float = field(default_factory=time.perf_counter)
+    def __init__(
+        self,
+        solver: Solver,
+        features: Matrix,
+        labels: Any,
+        config: TrainingConfig,
+        progress: ProgressCallback | None,
+        checkpoint: Path | None,
+    ) -> None:
+        self.solver, self.features, self.labels, self.config = solver, features, labels, config
+        self.progress, self.checkpoint = progress, checkpoint
+        self.saved = SavedPath(checkpoint)
+        self.recalled = list(self.saved.attempts)
+        self.history: list[Progress] = []
+        self.started = time.perf_counter()
 
-    def run(self) -> _Candidate:
-        """The best candidate: at the given regularisation, or up the hill of the metric."""
-        start = self.solver.start()
+    def run(self) -> Attempt:
+        """The best attempt: at the given regularisation, or up the hill of the metric."""
         if self.config.regularisation is not None:
-            return self._try(start, self.config.regularisation)
-        first = self._try(start, self.solver.balance())
+            return self._try(self.config.regularisation, None)
+        first = self._try(self.solver.balance(), None)
         best = self._climb(first, 1.0 / RATIO, MOST_VALUES - 1)
         if best is first:
             best = self._climb(first, RATIO, MOST_VALUES - 2)
         return best
 
-    def _climb(self, best: _Candidate, ratio: float, attempts: int) -> _Candidate:
+    def _climb(self, best: Attempt, ratio: float, attempts: int) -> Attempt:
         """Multiply the regularisation by the ratio for as long as validation improves."""
         for _ in range(attempts):
-            candidate = self._try(best.solution.parameters, best.regularisation * ratio)
-            if not is_better(self.config.metric, candidate.metric, best.metric):
+            attempt = self._try(best.regularisation * ratio, best)
+            if not is_better(self.config.metric, attempt.metric, best.metric):
                 break
-            best = candidate
+            best = attempt
         return best
 
-    def _try(self, start: Tensor, regularisation: float) -> _Candidate:
-        stage = f"regularisation {regularisation:.3g}"
-
-        def report(step: int, total: int, loss: float) -> None:
-            if self.progress is not None:
-                self.progress(Progress(stage, step, total, loss, seconds=self._seconds()))
-
-        solution = self.solver.solve(start, regularisation, report)
-        weight, bias = _split(solution.parameters)
-        scores = np.asarray(self.features @ weight + bias, dtype=np.float32)
-        metric = validation_metric(self.config, self.labels, scores)
+    def _try(self, regularisation: float, best: Attempt | None) -> Attempt:
+        """Fit at one regularisation, or recall that a killed run already has."""
+        attempt = self.recalled.pop(0) if self.recalled else self._fit(regularisation, best)
         line = Progress(
-            stage, solution.steps, solution.steps, solution.loss, metric, self._seconds()
+            _stage(regularisation),
+            attempt.steps,
+            attempt.steps,
+            attempt.loss,
+            attempt.metric,
+            attempt.seconds,
         )
         self.history.append(line)
         if self.progress is not None:
             self.progress(line)
-        return _Candidate(regularisation, solution, scores, metric)
+        return attempt
 
-    def _seconds(self) -> float:
-        return time.perf_counter() - self.started
+    def _fit(self, regularisation: float, best: Attempt | None) -> Attempt:
+        def report(step: int, total: int, loss: float) -> None:
+            if self.progress is not None:
+                seconds = time.perf_counter() - self.started
+                stage = _stage(regularisation)
+                self.progress(Progress(stage, step, total, loss, seconds=seconds))
+
+        start = self.solver.start() if best is None else self.saved.parameters
+        solution = self.solver.solve(start, regularisation, report, self.checkpoint)
+        weight, bias = _split(solution.parameters)
+        scores = np.asarray(self.features @ weight + bias, dtype=np.float32)
+        metric = validation_metric(self.config, self.labels, scores)
+        seconds = time.perf_counter() - self.started
+        attempt = Attempt(regularisation, solution.loss, solution.steps, metric, seconds)
+        improved = best is None or is_better(self.config.metric, metric, best.metric)
+        self.saved.add(attempt, solution.parameters, is_best=improved)
+        return attempt
+
+
+def _stage(regularisation: float) -> str:
+    return f"regularisation {regularisation:.3g}"
 
 
 def _split(parameters: Tensor) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

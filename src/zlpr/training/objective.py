@@ -39,7 +39,6 @@ class LinearObjective:
         features: of shape (samples, features), dense or CSR.
         labels: of shape (samples, labels), CSR.
         loss: a loss per sample, with `reduction="none"`.
-        sample_weight: of shape (samples,), or None for 1.
         bias: to start from, of shape (labels,); None finds the best without weights.
     """
 
@@ -48,13 +47,11 @@ class LinearObjective:
         features: Matrix,
         labels: Any,
         loss: nn.Module,
-        sample_weight: NDArray[np.float32] | None = None,
         bias: Tensor | None = None,
     ) -> None:
         self.loss = loss
         self.num_samples, self.num_features = features.shape
         self.num_labels = int(labels.shape[1])
-        self.weights = None if sample_weight is None else torch.from_numpy(sample_weight)
         self.squares = _column_squares(features)
         self._labels = labels
         self._given_bias = bias
@@ -113,31 +110,27 @@ class LinearObjective:
     @cached_property
     def _patterns(self) -> "_Patterns":
         """The distinct label sets, enough to fit scores that are the same for every sample."""
-        return _Patterns(self._labels, self.loss, self.weights)
+        return _Patterns(self._labels, self.loss)
 
     def __call__(self, parameters: Tensor, regularisation: float) -> tuple[float, Tensor]:
         """Value and gradient."""
         weight, bias = parameters[:-1], parameters[-1]
         gradient = torch.cat([weight * regularisation, torch.zeros_like(bias).unsqueeze(0)])
         value = 0.5 * regularisation * float(weight.square().sum(dtype=torch.float64))
-        first = 0
         for block in self._blocks:
             scores = (block.features @ weight).add_(bias)
-            last = first + len(scores)
-            weights = None if self.weights is None else self.weights[first:last]
-            loss, slopes = loss_and_slopes(self.loss, scores, block.targets, weights)
+            loss, slopes = loss_and_slopes(self.loss, scores, block.targets, None)
             value += loss
             gradient[:-1] += block.transposed @ slopes
             gradient[-1] += slopes.sum(0)
-            first = last
         return value, gradient
 
 
 class _Patterns:
     """The loss of scores that all samples share, over the distinct label sets of the data."""
 
-    def __init__(self, labels: Any, loss: nn.Module, weights: Tensor | None) -> None:
-        first, counts = _distinct_rows(labels, None if weights is None else weights.numpy())
+    def __init__(self, labels: Any, loss: nn.Module) -> None:
+        first, counts = _distinct_rows(labels)
         targets = np.asarray(labels[first].toarray(), bool)
         self.loss = loss
         self.targets = torch.from_numpy(targets)
@@ -220,10 +213,8 @@ def _column_squares(features: Matrix) -> Tensor:
     return torch.from_numpy(squares.astype(np.float32))
 
 
-def _distinct_rows(
-    labels: Any, weights: NDArray[np.float32] | None
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """A sample of each distinct label set, and how much all its samples weigh.
+def _distinct_rows(labels: Any) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """A sample of each distinct label set, and how many samples have it.
 
     Sets are told apart by the sum of a random 64-bit number per label. Where there are too many,
     an even choice of them has to do: only a starting point hangs on it.
@@ -233,6 +224,6 @@ def _distinct_rows(
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(codes[rows.indices])])
     keys = sums[rows.indptr[1:]] - sums[rows.indptr[:-1]]
     _, first, pattern_of = np.unique(keys, return_index=True, return_inverse=True)
-    counts = np.bincount(pattern_of, weights=weights, minlength=len(first)).astype(np.float64)
+    counts = np.bincount(pattern_of, minlength=len(first)).astype(np.float64)
     every = -(-len(first) * rows.shape[1] // PATTERN_CELLS)
     return first[::every], counts[::every]

@@ -1,8 +1,10 @@
 """The two ways to fit a linear model at one regularisation: on the whole data, or in batches."""
 
 import abc
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,10 +15,11 @@ from torch import Tensor
 from zlpr.losses import registry
 from zlpr.models.features import Matrix
 from zlpr.training.config import TrainingConfig
-from zlpr.training.extras import soften
+from zlpr.training.extras import Softened, soften
 from zlpr.training.lbfgs import Step, minimise
 from zlpr.training.loss import create_loss
 from zlpr.training.objective import LinearObjective, csr, log_odds, loss_and_slopes
+from zlpr.training.saved_path import SavedEpochs
 
 # Stop when an iteration gains less than this share of all gain so far.
 TOLERANCE = 3e-4
@@ -61,8 +64,14 @@ class Solver(abc.ABC):
         """The loss's own scale, at which regularisation starts to matter."""
 
     @abc.abstractmethod
-    def solve(self, start: Tensor, regularisation: float, report: Report | None = None) -> Solution:
-        """Fit from a start, which is left as it was."""
+    def solve(
+        self,
+        start: Tensor,
+        regularisation: float,
+        report: Report | None = None,
+        checkpoint: Path | None = None,
+    ) -> Solution:
+        """Fit from a start, which is left as it was; a fit in epochs resumes from a checkpoint."""
 
 
 class WholeData(Solver):
@@ -74,7 +83,6 @@ class WholeData(Solver):
         labels: Any,
         config: TrainingConfig,
         *,
-        sample_weight: Any = None,
         tolerance: float = TOLERANCE,
         max_iterations: int = MAX_ITERATIONS,
     ) -> None:
@@ -83,7 +91,7 @@ class WholeData(Solver):
         info = registry.info(config.loss)
         # A loss that is not convex may be flat where its biases alone are best.
         bias = None if info.convex else log_odds(labels, info.link_scale or 1.0)
-        self.objective = LinearObjective(features, labels, loss, sample_weight, bias)
+        self.objective = LinearObjective(features, labels, loss, bias)
         self.tolerance, self.max_iterations = tolerance, max_iterations
         self.memory = memory_of_past_steps(features.shape[1], labels.shape[1])
 
@@ -95,7 +103,13 @@ class WholeData(Solver):
         """Half a sample's summed absolute slopes at the start."""
         return self.objective.balance()
 
-    def solve(self, start: Tensor, regularisation: float, report: Report | None = None) -> Solution:
+    def solve(
+        self,
+        start: Tensor,
+        regularisation: float,
+        report: Report | None = None,
+        checkpoint: Path | None = None,
+    ) -> Solution:
         """Minimise `sum of losses + r/2 |W|^2`."""
         samples = self.objective.num_samples
 
@@ -122,13 +136,10 @@ class Batches(Solver):
     The learning rate falls to zero along a half cosine over the epochs.
     """
 
-    def __init__(
-        self, features: Matrix, labels: Any, config: TrainingConfig, *, sample_weight: Any = None
-    ) -> None:
+    def __init__(self, features: Matrix, labels: Any, config: TrainingConfig) -> None:
         self.loss = soften(create_loss(config, labels), config, labels.shape[1])
         self.features = csr(features) if sparse.issparse(features) else features
         self.labels = csr(labels)
-        self.sample_weight = sample_weight
         self.seed = config.seed
         self.epochs = config.epochs or EPOCHS
         largest = min(max(BATCH_SIZE, labels.shape[0] // 40), LARGEST_BATCH)
@@ -150,30 +161,43 @@ class Batches(Solver):
         _, slopes = loss_and_slopes(self.loss, scores, targets, None)
         return float(slopes.abs().sum()) / 2.0  # the loss is a mean: its slopes are n times smaller
 
-    def solve(self, start: Tensor, regularisation: float, report: Report | None = None) -> Solution:
+    def solve(
+        self,
+        start: Tensor,
+        regularisation: float,
+        report: Report | None = None,
+        checkpoint: Path | None = None,
+    ) -> Solution:
         """Follow the batches' gradients of `mean loss + r/(2n) |W|^2`."""
         samples = self.labels.shape[0]
         epochs = self.epochs if self._is_first(start) else -(-self.epochs // 3)
-        parameters = start.clone()
-        optimiser = torch.optim.Adam([parameters], lr=self.learning_rate, fused=True)
         steps = epochs * -(-samples // self.batch_size)
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
-        order = np.random.default_rng(self.seed)
+        adam = _Adam(start, self.learning_rate, steps)
+        saved = SavedEpochs(checkpoint, f"{regularisation!r} {epochs}")
+        done, state = saved.load() or (0, None)
+        if state is not None:
+            adam.restore(state)
         mean = 0.0
-        for epoch in range(1, epochs + 1):
-            total = 0.0
-            shuffled = order.permutation(samples)
-            for first in range(0, samples, self.batch_size):
-                rows = np.sort(shuffled[first : first + self.batch_size])
-                value, gradient = self._gradient(parameters, rows, regularisation / samples)
-                total += value * len(rows)
-                parameters.grad = gradient
-                optimiser.step()
-                schedule.step()
-            mean = total / samples
+        for epoch in range(done + 1, epochs + 1):
+            mean = self._epoch(adam, epoch, regularisation / samples)
             if report is not None:
                 report(epoch, epochs, mean)
-        return Solution(parameters, mean, epochs)
+            if epoch < epochs:
+                saved.save(epoch, adam.state())
+        return Solution(adam.parameters, mean, epochs)
+
+    def _epoch(self, adam: "_Adam", epoch: int, decay: float) -> float:
+        """One pass in an order of its own; gives the mean objective on the way."""
+        samples, total = self.labels.shape[0], 0.0
+        if isinstance(self.loss, Softened):
+            self.loss.reseed([self.seed, epoch])
+        shuffled = np.random.default_rng([self.seed, epoch]).permutation(samples)
+        for first in range(0, samples, self.batch_size):
+            rows = np.sort(shuffled[first : first + self.batch_size])
+            value, gradient = self._gradient(adam.parameters, rows, decay)
+            total += value * len(rows)
+            adam.step(gradient)
+        return float(total / samples)
 
     @staticmethod
     def _is_first(start: Tensor) -> bool:
@@ -185,8 +209,7 @@ class Batches(Solver):
         weight, bias = parameters[:-1], parameters[-1]
         # scipy multiplies a small sparse batch, and its transpose, without converting it.
         scores = torch.from_numpy(features @ weight.numpy()).add_(bias)
-        weights = None if self.sample_weight is None else torch.from_numpy(self.sample_weight[rows])
-        value, slopes = loss_and_slopes(self.loss, scores, targets, weights)
+        value, slopes = loss_and_slopes(self.loss, scores, targets, None)
         gradient = torch.empty_like(parameters)
         backward = torch.from_numpy(features.T @ slopes.numpy())
         torch.add(backward, weight, alpha=decay, out=gradient[:-1])
@@ -194,7 +217,44 @@ class Batches(Solver):
         return value + 0.5 * decay * float(weight.square().sum()), gradient
 
 
-def choose_solver(features: Matrix, labels: Any, config: TrainingConfig, **options: Any) -> Solver:
+class _Adam:
+    """torch's Adam over one tensor, the learning rate falling to zero along a half cosine."""
+
+    def __init__(self, start: Tensor, learning_rate: float, steps: int) -> None:
+        self.parameters = start.clone()
+        self._optimiser = torch.optim.Adam([self.parameters], lr=learning_rate, fused=True)
+        self._learning_rate, self._steps, self._step = learning_rate, steps, 0
+
+    def step(self, gradient: Tensor) -> None:
+        """Follow a gradient."""
+        share = 0.5 * (1.0 + math.cos(math.pi * self._step / self._steps))
+        self._optimiser.param_groups[0]["lr"] = self._learning_rate * share
+        self.parameters.grad = gradient
+        self._optimiser.step()
+        self._step += 1
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything that the next steps depend on."""
+        moments = self._optimiser.state[self.parameters]
+        count = torch.tensor(self._step)
+        return {"parameters": self.parameters, "count": count, **moments}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Go on from a state."""
+        self.parameters.copy_(state["parameters"])
+        self._step = int(state["count"])
+        moments = {name: state[name] for name in ("step", "exp_avg", "exp_avg_sq")}
+        self._optimiser.state[self.parameters].update(moments)
+
+
+def choose_solver(
+    features: Matrix,
+    labels: Any,
+    config: TrainingConfig,
+    *,
+    tolerance: float = TOLERANCE,
+    max_iterations: int = MAX_ITERATIONS,
+) -> Solver:
     """L-BFGS where the loss is smooth and its vectors fit in memory, Adam otherwise.
 
     Mixup, which changes the loss from step to step, also goes in batches.
@@ -202,8 +262,10 @@ def choose_solver(features: Matrix, labels: Any, config: TrainingConfig, **optio
     info = registry.info(config.loss)
     fits = memory_of_past_steps(features.shape[1], labels.shape[1]) >= _SHORTEST_MEMORY
     if info.smooth and not info.over_batch and not config.mixup and fits:
-        return WholeData(features, labels, config, **options)
-    return Batches(features, labels, config, **options)
+        return WholeData(
+            features, labels, config, tolerance=tolerance, max_iterations=max_iterations
+        )
+    return Batches(features, labels, config)
 
 
 def memory_of_past_steps(num_features: int, num_labels: int) -> int:

@@ -1,7 +1,6 @@
 """Fine-tuning of a transformers encoder: from data and settings to a fitted model."""
 
 import contextlib
-import hashlib
 import math
 import os
 import random
@@ -26,7 +25,6 @@ from transformers import EarlyStoppingCallback, PrinterCallback, TrainerCallback
 from transformers.trainer_callback import TrainerState
 from transformers.trainer_utils import rotate_checkpoints
 
-from zlpr import __version__
 from zlpr._errors import UserError
 from zlpr.data import Dataset
 from zlpr.losses import registry
@@ -130,7 +128,7 @@ def train_transformer(
             arguments.output_dir = str(folder)
             if checkpoint is not None:
                 with PartialState().main_process_first():
-                    checkpoints.claim(checkpoint, _fingerprint(train, validation, config))
+                    checkpoints.claim(checkpoint, _describe_run(train, validation, config))
             trainer = _Trainer.of(prepared, loss, arguments, config, checkpoint is not None)
             trainer.add_callback(_Reporter(config, progress))
             trainer.run()
@@ -256,22 +254,9 @@ def _run_folder(checkpoint: Path | None) -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _fingerprint(train: Dataset, validation: Dataset, config: TrainingConfig) -> dict[str, Any]:
-    """What decides the result of a run; reporting does not."""
-    settings = {key: value for key, value in config.to_dict().items() if key != "report_to"}
-    versions = {"zlpr": __version__, "torch": torch.__version__}
-    versions["transformers"] = transformers.__version__
-    parts = {"training data": _digest(train), "validation data": _digest(validation)}
-    return {**settings, **versions, **parts}
-
-
-def _digest(data: Dataset) -> str:
-    digest = hashlib.sha256(repr(data.label_names).encode())
-    for text in data.inputs:
-        digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
-    for part in (data.labels.indptr, data.labels.sorted_indices().indices):
-        digest.update(np.asarray(part, dtype=np.int64).tobytes())
-    return digest.hexdigest()
+def _describe_run(train: Dataset, validation: Dataset, config: TrainingConfig) -> dict[str, Any]:
+    run = checkpoints.describe_run(train, validation, config)
+    return {**run, "transformers": transformers.__version__}
 
 
 @contextlib.contextmanager

@@ -1,0 +1,260 @@
+"""The linear model as a scikit-learn estimator."""
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from zlpr import decoding
+from zlpr.decoding import Calibrator
+from zlpr.losses import registry
+from zlpr.training.config import TrainingConfig
+from zlpr.training.selection import decode_name
+from zlpr.training.solvers import Solution, choose_solver
+
+
+class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A linear classifier of label sets, trained on any loss of `zlpr.losses`.
+
+    Minimises `sum of losses + regularisation/2 |W|^2` over dense or CSR features, by L-BFGS for
+    smooth losses and by Adam in batches for the others.
+
+    Labels may come as an indicator matrix (dense or sparse), as one set of labels per sample, or as
+    one label per sample; `predict` answers in the form that `fit` was given.
+
+    Args:
+        loss: a name of `zlpr.losses.available()`.
+        loss_params: the loss's own parameters, such as `{"pos_weight": 2.7}`.
+        regularisation: at least 0; the inverse of scikit-learn's `C`.
+        decode: how scores become label sets. "auto" cuts at the loss's own bound of 0, and for a
+            loss that only ranks learns the number of labels; any other rule of `zlpr.decoding` is
+            fitted on a part of the training data that is held out for it.
+        decode_metric: what a fitted rule maximises.
+        validation_fraction: the share of the training data held out to fit a rule; the weights
+            are fitted on all of it afterwards.
+        max_iter: iterations of L-BFGS, or epochs of Adam; None takes 100 and 15.
+        tol: L-BFGS stops once an iteration gains less than this share of all gain.
+        random_state: seed of the batches and of the held-out part.
+
+    Attributes:
+        classes_: the labels, of shape (labels,).
+        coef_: weights of shape (labels, features).
+        intercept_: biases of shape (labels,).
+        decoder_: the rule that turns scores into label sets.
+        n_iter_: iterations or epochs taken.
+        n_features_in_: features seen in `fit`.
+
+    Example:
+        >>> X = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.0, 0.0]])
+        >>> classifier = MultiLabelClassifier(regularisation=0.1)
+        >>> classifier.fit(X, [{"red"}, {"blue"}, {"red", "blue"}, set()]).predict([[0.0, 1.0]])
+        [{'blue'}]
+    """
+
+    def __init__(
+        self,
+        loss: str = "zlpr",
+        *,
+        loss_params: dict[str, Any] | None = None,
+        regularisation: float = 1.0,
+        decode: str = "auto",
+        decode_metric: str = "micro_f1",
+        validation_fraction: float = 0.2,
+        max_iter: int | None = None,
+        tol: float = 1e-6,
+        random_state: Any = None,
+    ) -> None:
+        self.loss = loss
+        self.loss_params = loss_params
+        self.regularisation = regularisation
+        self.decode = decode
+        self.decode_metric = decode_metric
+        self.validation_fraction = validation_fraction
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit weights and biases.
+
+        Args:
+            X: features of shape (samples, features), dense or sparse.
+            y: an indicator of shape (samples, labels), dense or sparse; or a set of labels per
+                sample; or a label per sample.
+        """
+        X = validate_data(
+            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], accept_large_sparse=False
+        )
+        labels = self._learn_labels(y)
+        if labels.shape[0] != X.shape[0]:
+            raise ValueError(f"X has {X.shape[0]} samples, y has {labels.shape[0]}")
+        generator = check_random_state(self.random_state)
+        config = self._config(int(generator.randint(2**31 - 1)))
+        self.decoder_, self._calibrator = self._fit_decoder(X, labels, config, generator)
+        solution = self._solve(X, labels, config)
+        weights = solution.parameters.double().numpy()
+        self.coef_, self.intercept_ = np.ascontiguousarray(weights[:-1].T), weights[-1]
+        self.n_iter_ = solution.steps
+        return self
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Scores of shape (samples, labels); of shape (samples,) where y had two classes."""
+        scores = self._scores(X)
+        if self._form == "single" and len(self.classes_) == 2:
+            difference: NDArray[np.float64] = scores[:, 1] - scores[:, 0]
+            return difference
+        return scores
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Probabilities of shape (samples, labels), by the loss's own link.
+
+        Where y had one label per sample, each row is scaled to sum to 1.
+        """
+        scores = self._scores(X)
+        if self._form == "single":
+            powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+            return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+        return np.asarray(self._calibrator(scores), dtype=np.float64)
+
+    def predict(self, X: Any) -> Any:
+        """Labels, in the form that `fit` was given."""
+        scores = self._scores(X)
+        if self._form == "single":
+            return self.classes_[scores.argmax(axis=1)]
+        chosen = np.asarray(self.decoder_(scores))
+        if self._form == "sets":
+            return [set(self.classes_[row].tolist()) for row in chosen]
+        return (
+            sparse.csr_array(chosen.astype(int)) if self._form == "sparse" else chosen.astype(int)
+        )
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Subset accuracy, scikit-learn's own score for label sets."""
+        predicted = self.predict(X)
+        if self._form == "sets":
+            y, predicted = self._indicator(y), self._indicator(predicted)
+        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+
+    def _scores(self, X: Any) -> NDArray[np.float64]:
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        return np.asarray(X @ self.coef_.T + self.intercept_, dtype=np.float64)
+
+    def _learn_labels(self, y: Any) -> sparse.csr_array[Any]:
+        """Classes and form of y, and y as a CSR indicator."""
+        if _are_sets(y):
+            self._form = "sets"
+            names = sorted({label for labels in y for label in labels})
+            self.classes_ = np.array(names)
+            return self._indicator(y)
+        check_classification_targets(y)
+        if type_of_target(y, input_name="y").startswith("multilabel"):
+            self._form = "sparse" if sparse.issparse(y) else "dense"
+            matrix = sparse.csr_array(y).astype(bool)
+            self.classes_ = np.arange(matrix.shape[1])
+            return matrix
+        return self._learn_single(y)
+
+    def _learn_single(self, y: Any) -> sparse.csr_array[Any]:
+        self._form = "single"
+        column = np.asarray(y)
+        if column.ndim == 2 and column.shape[1] == 1:
+            _warn_of_column()
+            column = column.ravel()
+        elif column.ndim != 1:
+            raise ValueError(f"y has the shape {column.shape}; expected labels or an indicator")
+        self.classes_, numbers = np.unique(column, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y holds one class, {self.classes_[0]!r}; a classifier needs two")
+        ones = np.ones(len(column), dtype=bool)
+        shape = (len(column), len(self.classes_))
+        return sparse.csr_array((ones, (np.arange(len(column)), numbers)), shape=shape)
+
+    def _indicator(self, sets: Sequence[Any]) -> sparse.csr_array[Any]:
+        column = {label: number for number, label in enumerate(self.classes_.tolist())}
+        rows = [(row, column[label]) for row, labels in enumerate(sets) for label in set(labels)]
+        where = np.array(rows, dtype=np.int64).reshape(-1, 2).T
+        shape = (len(sets), len(column))
+        return sparse.csr_array((np.ones(where.shape[1], dtype=bool), tuple(where)), shape=shape)
+
+    def _config(self, seed: int) -> TrainingConfig:
+        return TrainingConfig(
+            loss=self.loss,
+            loss_params=self.loss_params or {},
+            decode=self.decode,
+            decode_metric=self.decode_metric,
+            epochs=self.max_iter,
+            seed=seed,
+        )
+
+    def _solve(self, X: Any, labels: Any, config: TrainingConfig) -> Solution:
+        if not self.regularisation >= 0:
+            raise ValueError(f"regularisation {self.regularisation!r}: expected at least 0")
+        solver = choose_solver(
+            X, labels, config, tolerance=self.tol, max_iterations=self.max_iter or 100
+        )
+        return solver.solve(solver.start(), self.regularisation)
+
+    def _fit_decoder(
+        self, X: Any, labels: Any, config: TrainingConfig, generator: Any
+    ) -> tuple[Any, Calibrator]:
+        """The rule, fitted on held-out samples where it has something to fit."""
+        info = registry.info(self.loss)
+        name = decode_name(config)
+        if self.decode == "auto" and info.decides:
+            name = "zero"
+        link = Calibrator(link_scale=info.link_scale or 1.0)
+        if name == "zero" or self._form == "single":
+            return decoding.create("zero"), link
+        held = generator.permutation(X.shape[0])[: self._held_out(X.shape[0])]
+        kept = np.setdiff1d(np.arange(X.shape[0]), held)
+        weights = self._solve(X[kept], labels[kept], config).parameters.numpy()
+        scores = np.asarray(X[held] @ weights[:-1] + weights[-1], dtype=np.float32)
+        rule = decoding.create(name).fit(labels[held], scores, metric=self.decode_metric)
+        return rule, link
+
+    def _held_out(self, samples: int) -> int:
+        if not 0 < self.validation_fraction < 1:
+            raise ValueError(
+                f"validation_fraction {self.validation_fraction!r}: expected between 0 and 1"
+            )
+        count = round(self.validation_fraction * samples)
+        if not 1 <= count < samples:
+            raise ValueError(f"{samples} samples are too few to hold some out for {self.decode!r}")
+        return count
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_label = True
+        return tags
+
+
+def _are_sets(y: Any) -> bool:
+    """Whether y gives each sample's labels by name rather than by a 0 or 1 per label."""
+    if not isinstance(y, Sequence) or isinstance(y, str) or not len(y):
+        return False
+    return all(
+        isinstance(labels, set | frozenset)
+        or (isinstance(labels, list | tuple) and all(isinstance(label, str) for label in labels))
+        for labels in y
+    )
+
+
+def _warn_of_column() -> None:
+    import warnings
+
+    from sklearn.exceptions import DataConversionWarning
+
+    warnings.warn(
+        "A column-vector y was passed when a 1d array was expected.",
+        DataConversionWarning,
+        stacklevel=4,
+    )
