@@ -72,10 +72,28 @@ def _read(model: "FittedModel", args: argparse.Namespace) -> "Dataset":
     if numbers and not set(data.label_names) <= set(model.label_names):
         args.label_names = model.label_names  # a file of label numbers: they count the model's
         data = load_data(args.data, args)
+    if args.part != "all":
+        data = _as_in_training(model, data)
     aligned = data.with_label_names(model.label_names, unknown=args.unknown_labels)
     for note in aligned.notes[len(data.notes) :]:
         print(f"note: {note}", file=sys.stderr)
     return aligned
+
+
+def _as_in_training(model: "FittedModel", data: "Dataset") -> "Dataset":
+    """Data that training divided, divided the same way: what a model has seen tells nothing."""
+    from zlpr.data import make_split
+    from zlpr.training.checkpoints import data_digest
+
+    known = model.record.data
+    if data.split is not None or known.get("sha256") != data_digest(data):
+        return data
+    print(
+        "note: the model was trained on a part of this data; by default the figures are of the "
+        "test part, divided as then (--part all for all of it)",
+        file=sys.stderr,
+    )
+    return make_split(data, method=known["split_method"], seed=known["split_seed"])
 
 
 def _part(data: "Dataset", part: str | None) -> "Dataset":

@@ -130,6 +130,8 @@ def run(args: argparse.Namespace) -> None:
     with training_progress(args.metric, quiet=args.json) as progress:
         result = fit(train, validation, config, checkpoint=checkpoint, progress=progress)
     figures = _judge(result, config, validation, test)
+    if data.split is None:
+        _note_split(result, data, args)
     result.model.save(out)
     shutil.rmtree(checkpoint, ignore_errors=True)
     if args.json:
@@ -241,6 +243,15 @@ def _judge(
         figures[f"{name}, bound 0"] = evaluate(data.labels, scores, scores > 0)
     model.record.metrics = figures
     return figures
+
+
+def _note_split(result: "FitResult", data: "Dataset", args: argparse.Namespace) -> None:
+    """Let `zlpr evaluate` know this data again and divide it in the same way."""
+    from zlpr.training.checkpoints import data_digest
+
+    record = result.model.record
+    split = {"split_method": args.split, "split_seed": args.seed, "sha256": data_digest(data)}
+    record.data = {**record.data, **split}
 
 
 def _summary(

@@ -32,7 +32,8 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     Args:
         loss: a name of `zlpr.losses.available()`.
         loss_params: the loss's own parameters, such as `{"pos_weight": 2.7}`.
-        regularisation: at least 0; the inverse of scikit-learn's `C`.
+        regularisation: at least 0; the inverse of scikit-learn's `C`. The default suits TF-IDF
+            features; choose it by cross-validation.
         decode: how scores become label sets. "auto" cuts at the loss's own bound of 0, and for a
             loss that only ranks learns the number of labels; any other rule of `zlpr.decoding` is
             fitted on a part of the training data that is held out for it.
@@ -63,7 +64,7 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         loss: str = "zlpr",
         *,
         loss_params: dict[str, Any] | None = None,
-        regularisation: float = 1.0,
+        regularisation: float = 0.3,
         decode: str = "auto",
         decode_metric: str = "micro_f1",
         validation_fraction: float = 0.2,

@@ -42,7 +42,7 @@ class TrainingRecord:
         loss_params: its parameters.
         settings: the whole training configuration, as plain JSON.
         chosen: what validation chose.
-        data: name, samples per part, labels, mean labels per sample.
+        data: name, samples per part, labels, mean labels per sample, how it was divided.
         metrics: figures by part, such as {"validation": {...}, "test": {...}}.
         seconds: training time.
     """

@@ -308,9 +308,10 @@ class _View:
         pairs = []
         for level, (keys, owners) in enumerate(self._grow(sequences)):
             terms = _find(self.levels[level], keys)
-            columns = np.where(terms < 0, -1, self.columns[level][terms])
-            known = columns >= 0
-            counted = _count(columns[known], owners[known], len(texts))
+            known = np.flatnonzero(terms >= 0)
+            columns = self.columns[level][terms[known]]
+            known, columns = known[columns >= 0], columns[columns >= 0]
+            counted = _count(columns, owners[known], len(texts))
             pairs.append((counted.keys[counted.terms], counted.owners, counted.occurrences))
         return self._weigh(pairs, len(texts))
 

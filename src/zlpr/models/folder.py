@@ -182,6 +182,8 @@ def replacing_folder(target: Path) -> Iterator[Path]:
 def _swap(beside: Path, target: Path) -> None:
     """Rename the new folder into place; at every moment one whole model is on the disk."""
     previous = _previous(target)
+    if target.is_dir() and not any(target.iterdir()):
+        target.rmdir()
     if target.exists():
         target.replace(previous)
     try:

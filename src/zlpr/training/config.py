@@ -3,25 +3,21 @@
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from zlpr import decoding
 from zlpr._errors import UserError
+from zlpr.decoding import DECISION_METRICS
+from zlpr.losses import available
+from zlpr.metrics import METRICS
 from zlpr.models.base import FittedModel
 from zlpr.models.features import FeatureConfig
 
 Preset = Literal["default", "paper"]
-DECODE_NAMES = (
-    "auto",
-    "zero",
-    "threshold",
-    "per_label_threshold",
-    "top_k",
-    "expected_f1",
-    "label_count",
-)
+DECODE_NAMES = ("auto", *decoding.available())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,8 +87,16 @@ class TrainingConfig:
     def __post_init__(self) -> None:
         if self.model != "linear" and not self.model.startswith("hf:"):
             raise UserError(f"model {self.model!r}: expected 'linear' or 'hf:NAME_OR_PATH'")
-        if self.decode not in DECODE_NAMES:
-            raise UserError(f"decode {self.decode!r}: expected one of {', '.join(DECODE_NAMES)}")
+        for name, allowed in (
+            ("loss", available()),
+            ("decode", DECODE_NAMES),
+            ("metric", tuple(name for name, metric in METRICS.items() if metric.needs)),
+            ("decode_metric", DECISION_METRICS),
+            ("preset", get_args(Preset)),
+        ):
+            value = getattr(self, name)
+            if value not in allowed:
+                raise UserError(f"{name} {value!r}: expected one of {', '.join(allowed)}")
         for name in (
             "regularisation",
             "learning_rate",

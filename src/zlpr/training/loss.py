@@ -30,6 +30,9 @@ def create_loss(config: TrainingConfig, labels: Any, reduction: str = "mean") ->
         if registry.info(config.loss).needs_label_counts:
             counts = torch.from_numpy(np.asarray(labels.sum(axis=0), dtype=np.float32))
             params = {"label_counts": counts, "num_samples": labels.shape[0], **params}
-        return registry.create(config.loss, reduction=reduction, **params)
+        loss = registry.create(config.loss, reduction=reduction, **params)
+        nothing = torch.zeros(1, labels.shape[1])
+        loss(nothing, nothing.bool())  # weights of another number of labels show here
     except (TypeError, ValueError) as fault:
         raise UserError(str(fault)) from fault
+    return loss

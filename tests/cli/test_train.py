@@ -1,0 +1,141 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import zlpr
+from zlpr.cli.main import main
+from zlpr.data import demo
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    """A table of a few hundred texts."""
+    path = tmp_path_factory.mktemp("data") / "tickets.jsonl"
+    data = demo.make(400)
+    rows = zip(data.texts, data.label_sets(), strict=True)
+    lines = [json.dumps({"text": text, "labels": labels}) for text, labels in rows]
+    path.write_text("\n".join(lines))
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(file, tmp_path_factory):
+    out = tmp_path_factory.mktemp("models") / "tickets"
+    assert main(["train", str(file), "--out", str(out)]) == 0
+    return out
+
+
+def test_train_says_what_it_understood_and_ends_with_the_test_table(file, tmp_path, capsys):
+    out = tmp_path / "model"
+    assert main(["train", str(file), "--out", str(out), "--regularisation", "0.1"]) == 0
+    printed = capsys.readouterr().out
+    assert "data: tickets, " in printed
+    assert "labels: 12, " in printed
+    assert "regularisation 0.1, " in printed
+    assert "validation average precision 0." in printed
+    lines = printed.strip().splitlines()
+    table = next(i for i, line in enumerate(lines) if line.startswith("metric"))
+    assert lines[table].split()[1:3] == ["validation", "test"]
+    assert any(line.startswith("share of empty predictions") for line in lines[table:])
+    assert lines[-1] == f"model written to {out}"
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    metrics = json.loads((out / "metrics.json").read_text())
+    assert set(metrics) == {"validation", "test", "test, bound 0"}
+
+
+def test_json_is_all_that_is_printed(file, tmp_path, capsys):
+    command = ["train", str(file), "--out", str(tmp_path / "m"), "--json", "--loss", "bce"]
+    assert main([*command, "--loss-param", "pos_weight=2", "--decode", "zero"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["decoding"] == {"rule": "zero"}
+    assert set(summary["metrics"]) == {"validation", "test"}
+    assert zlpr.load(tmp_path / "m").record.loss_params == {"pos_weight": 2}
+
+
+def test_two_runs_write_the_same_weights(file, tmp_path):
+    for name in ("one", "two"):
+        assert main(["train", str(file), "--out", str(tmp_path / name)]) == 0
+    one, two = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("one", "two"))
+    assert one == two
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--loss", "zlrp"], "zlrp"),
+        (["--loss-param", "gamma"], "expected NAME=VALUE"),
+        (["--loss-param", "gamma=2"], "gamma"),
+        (["--decode", "half"], "half"),
+        (["--metric", "luck"], "luck"),
+        (["--regularisation", "-1"], "regularisation"),
+        (["--model", "bert"], "hf:NAME_OR_PATH"),
+        (["--r-drop", "1"], "r_drop"),
+        (["--min-count", "9999"], "min_count"),
+    ],
+)
+def test_a_mistake_is_one_line_and_writes_nothing(file, tmp_path, capsys, arguments, message):
+    assert main(["train", str(file), "--out", str(tmp_path / "m"), *arguments]) == 2
+    error = capsys.readouterr().err.strip()
+    assert error.startswith("zlpr: error: ")
+    assert message in error
+    assert "\n" not in error
+    assert not (tmp_path / "m").exists()
+
+
+def test_a_folder_that_is_no_model_is_not_overwritten(file, tmp_path, capsys):
+    (tmp_path / "notes.txt").write_text("mine")
+    assert main(["train", str(file), "--out", str(tmp_path)]) == 2
+    assert "choose another folder" in capsys.readouterr().err
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_labels_without_a_training_sample_are_named(tmp_path, capsys):
+    for part, label in (("train", "a"), ("validation", "a"), ("test", "rare")):
+        rows = [f'{{"text": "red blue {i}", "labels": ["{label}"]}}' for i in range(5)]
+        rows.append('{"text": "nothing", "labels": []}')
+        (tmp_path / f"{part}.jsonl").write_text("\n".join(rows))
+    assert main(["train", str(tmp_path), "--out", str(tmp_path / "out" / "m")]) == 0
+    assert "no training sample and cannot be learned: rare" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_and_ends_with_the_same_weights(file, tmp_path):
+    """SIGKILL in the middle of the epochs, then the same command again."""
+
+    def command(name):
+        options = [
+            "--loss",
+            "dice2",
+            "--epochs",
+            "60",
+            "--batch-size",
+            "8",
+            "--regularisation",
+            "1",
+        ]
+        code = "import zlpr.training.saved_path as s; s.SECONDS_BETWEEN_SAVES = 0; "
+        code += "from zlpr.cli.main import main; raise SystemExit(main())"
+        start = [sys.executable, "-c", code, "train", str(file), "--out", str(tmp_path / name)]
+        return [*start, *options]
+
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command("killed"), env=environment)
+    state = tmp_path / "killed.checkpoint" / "epoch.safetensors"
+    while not state.exists() and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert state.exists()
+    assert not (tmp_path / "killed").exists()
+    for name in ("killed", "unbroken"):
+        subprocess.run(command(name), env=environment, check=True, capture_output=True)
+    killed, unbroken = (
+        (tmp_path / name / "model.safetensors").read_bytes() for name in ("killed", "unbroken")
+    )
+    assert killed == unbroken
+    assert not (tmp_path / "killed.checkpoint").exists()

@@ -1,0 +1,111 @@
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import check_estimator
+
+from tests.models import fitted
+from zlpr.integrations.sklearn import MultiLabelClassifier
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("loss", ["zlpr", "bce"])
+def test_scikit_learns_own_checks_pass(loss):
+    results = check_estimator(MultiLabelClassifier(loss), on_fail=None, on_skip=None)
+    failed = {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"}
+    assert failed == {}
+    passed = {r["check_name"] for r in results if r["status"] == "passed"}
+    assert "check_classifiers_multilabel_representation_invariance" in passed
+    assert "check_classifiers_multilabel_output_format_predict_proba" in passed
+
+
+@pytest.fixture(scope="module")
+def data():
+    train, _, test = fitted.parts()
+    vectorizer = TfidfVectorizer()
+    return vectorizer.fit_transform(train.texts), train, vectorizer.transform(test.texts), test
+
+
+def test_it_is_one_vs_rest_logistic_regression_for_binary_cross_entropy(data):
+    X, train, Z, _ = data
+    ours = MultiLabelClassifier("bce", regularisation=1.0, tol=1e-9, max_iter=500).fit(
+        X, train.labels.toarray()
+    )
+    theirs = OneVsRestClassifier(LogisticRegression(tol=1e-8)).fit(X, train.labels.toarray())
+    np.testing.assert_allclose(ours.decision_function(Z), theirs.decision_function(Z), atol=2e-2)
+    np.testing.assert_allclose(ours.predict_proba(Z), theirs.predict_proba(Z), atol=5e-3)
+
+
+def test_labels_come_back_in_the_form_they_were_given(data):
+    X, train, Z, _ = data
+    indicator = train.labels.toarray()
+    dense = MultiLabelClassifier().fit(X, indicator).predict(Z)
+    from_sparse = MultiLabelClassifier().fit(X, train.labels).predict(Z)
+    assert sparse.issparse(from_sparse)
+    assert np.array_equal(from_sparse.toarray(), dense)
+    for form in (set, frozenset, tuple, list):
+        classifier = MultiLabelClassifier().fit(X, [form(s) for s in train.label_sets()])
+        assert list(classifier.classes_) == list(train.label_names)
+        names = np.array(train.label_names)
+        assert classifier.predict(Z) == [set(names[row.astype(bool)]) for row in dense]
+    assert (
+        MultiLabelClassifier().fit(X.toarray(), indicator).predict(Z.toarray()).shape == dense.shape
+    )
+
+
+def test_the_score_is_subset_accuracy_for_every_form(data):
+    X, train, Z, test = data
+    by_matrix = MultiLabelClassifier().fit(X, train.labels.toarray())
+    by_sets = MultiLabelClassifier().fit(X, [set(s) for s in train.label_sets()])
+    expected = (by_matrix.predict(Z) == test.labels.toarray()).all(axis=1).mean()
+    assert by_matrix.score(Z, test.labels.toarray()) == pytest.approx(expected)
+    assert by_sets.score(Z, [set(s) for s in test.label_sets()]) == pytest.approx(expected)
+
+
+def test_it_works_in_pipelines_searches_and_cross_validation(data):
+    _, train, _, test = data
+    pipeline = make_pipeline(TfidfVectorizer(), MultiLabelClassifier(regularisation=0.01))
+    labels = train.labels.toarray()
+    values = cross_val_score(pipeline, train.texts, labels, cv=3, scoring="f1_micro")
+    assert (values > 0.4).all()
+    grid = {"multilabelclassifier__regularisation": [100.0, 0.1]}
+    search = GridSearchCV(pipeline, grid, cv=3).fit(train.texts, labels)
+    assert search.best_params_ == {"multilabelclassifier__regularisation": 0.1}
+    assert search.predict(test.texts).shape == test.labels.shape
+    sets = [set(s) for s in train.label_sets()]
+    assert cross_val_score(clone(pipeline), train.texts, sets, cv=3).shape == (3,)
+
+
+@pytest.mark.parametrize("decode", ["threshold", "per_label_threshold", "expected_f1"])
+def test_a_rule_may_be_fitted_on_a_part_held_out(data, decode):
+    X, train, Z, test = data
+    classifier = MultiLabelClassifier(decode=decode, random_state=0).fit(X, train.labels)
+    assert classifier.decoder_.to_config()["rule"] == decode
+    assert classifier.predict(Z).shape == test.labels.shape
+
+
+def test_a_loss_that_ranks_learns_how_many_labels(data):
+    X, train, Z, _ = data
+    classifier = MultiLabelClassifier("lsep", random_state=0).fit(X, train.labels.toarray())
+    assert classifier.decoder_.to_config()["rule"] == "label_count"
+    assert 0 < classifier.predict(Z).sum(axis=1).mean() < 5
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"regularisation": -1}, "regularisation"),
+        ({"loss": "zlrp"}, "zlrp"),
+        ({"decode": "threshold", "validation_fraction": 2}, "validation_fraction"),
+        ({"loss_params": {"gamma": 1}}, "gamma"),
+    ],
+)
+def test_wrong_options_are_named(data, options, message):
+    X, train, _, _ = data
+    with pytest.raises(ValueError, match=message):
+        MultiLabelClassifier(**options).fit(X, train.labels)

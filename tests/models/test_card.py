@@ -1,0 +1,15 @@
+from tests.models import fitted
+from zlpr.models.card import model_card
+
+
+def test_the_card_shows_data_figures_decoding_and_limits():
+    result = fitted.result()
+    result.model.record.metrics["test"] = {"micro_f1": 0.75, "empty_predictions": 0.125}
+    card = model_card(result.model)
+    assert "| Micro-F1 | 0.7500 |" in card
+    assert "| share of samples without a predicted label | 0.1250 |" in card
+    assert f"train samples: {len(fitted.parts()[0])}" in card
+    assert "threshold" in card
+    assert "## Limits" in card
+    for name in result.model.label_names:
+        assert name in card

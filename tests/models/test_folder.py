@@ -1,0 +1,192 @@
+import errno
+import json
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import zlpr
+from tests.models import fitted
+from zlpr._errors import UserError
+from zlpr.models import LinearModel, folder
+
+
+@pytest.fixture
+def saved(tmp_path):
+    target = tmp_path / "model"
+    fitted.result().model.save(target)
+    return target
+
+
+def texts():
+    return [*fitted.parts()[2].texts[:20], "", "something else entirely"]
+
+
+@pytest.mark.parametrize(
+    ("loss", "decode"), [("zlpr", "auto"), ("lsep", "auto"), ("bce", "expected_f1")]
+)
+def test_a_saved_model_predicts_the_same_bits(tmp_path, loss, decode):
+    model = fitted.result(loss, decode).model
+    model.save(tmp_path / "model")
+    again = zlpr.load(tmp_path / "model")
+    assert again.label_names == model.label_names
+    assert np.array_equal(again.predict_scores(texts()), model.predict_scores(texts()))
+    assert np.array_equal(again.predict_proba(texts()), model.predict_proba(texts()))
+    assert again.predict(texts()) == model.predict(texts())
+
+
+def test_another_process_loads_it_with_nothing_but_the_package(saved):
+    code = "import sys, zlpr; print(zlpr.load(sys.argv[1]).predict(['the app crashes']))"
+    finished = subprocess.run(
+        [sys.executable, "-c", code, str(saved)], capture_output=True, text=True, check=True
+    )
+    assert finished.stdout.strip() == str(zlpr.load(saved).predict(["the app crashes"]))
+
+
+def test_the_folder_says_what_it_is(saved):
+    config = json.loads((saved / "config.json").read_text())
+    model = fitted.result().model
+    assert list(config["id2label"].values()) == list(model.label_names)
+    assert config["loss"] == "zlpr"
+    assert config["loss_params"] == {}
+    assert config["decoding"] == model.decoder.to_config()
+    assert config["zlpr_version"] == zlpr.__version__
+    names = {path.name for path in saved.iterdir()}
+    assert names == {
+        "config.json",
+        "model.safetensors",
+        "vocabulary.json",
+        "metrics.json",
+        "README.md",
+    }
+    card = (saved / "README.md").read_text()
+    assert "billing" in card
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "vocabulary.json"])
+def test_a_missing_file_is_named(saved, name):
+    (saved / name).unlink()
+    with pytest.raises(UserError, match=f"{name}: missing"):
+        zlpr.load(saved)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "vocabulary.json"])
+def test_an_altered_file_is_named(saved, name):
+    content = bytearray((saved / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (saved / name).write_bytes(content)
+    with pytest.raises(UserError, match=f"{name}: altered"):
+        zlpr.load(saved)
+
+
+def edit(saved, **changes):
+    path = saved / "config.json"
+    config = {**json.loads(path.read_text()), **changes}
+    path.write_text(json.dumps({k: v for k, v in config.items() if v is not None}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"id2label": {"0": "a"}}, "expected"),
+        ({"files": None}, "lacks 'files'"),
+        ({"files": {"../other": "0"}}, "leaves the folder"),
+        ({"zlpr_model": "tree"}, "tree"),
+        ({"zlpr_model": None}, "lacks 'zlpr_model'"),
+        ({"decoding": {"rule": "dice"}}, "dice"),
+        ({"calibrator": None}, "calibrator"),
+    ],
+)
+def test_an_altered_config_is_one_clear_line(saved, changes, message):
+    edit(saved, **changes)
+    with pytest.raises(UserError, match=message) as caught:
+        zlpr.load(saved)
+    assert "\n" not in str(caught.value)
+
+
+def test_broken_json_and_foreign_folders_are_one_clear_line(saved, tmp_path):
+    (saved / "config.json").write_text("{")
+    with pytest.raises(UserError, match="not valid JSON"):
+        zlpr.load(saved)
+    with pytest.raises(UserError, match="no such model folder"):
+        zlpr.load(tmp_path / "nowhere")
+    with pytest.raises(UserError, match=r"no config\.json"):
+        zlpr.load(tmp_path)
+
+
+def test_a_card_may_be_edited_and_figures_may_be_missing(saved):
+    (saved / "README.md").write_text("mine")
+    (saved / "metrics.json").unlink()
+    assert zlpr.load(saved).record.metrics == {}
+
+
+def test_saving_again_replaces_the_model_and_keeps_what_is_the_users(saved):
+    (saved / "notes.txt").write_text("mine")
+    other = fitted.result("bce").model
+    other.save(saved)
+    assert zlpr.load(saved).record.loss == "bce"
+    assert (saved / "notes.txt").read_text() == "mine"
+    assert [path.name for path in saved.parent.iterdir()] == ["model"]
+
+
+def test_a_failed_save_leaves_the_previous_model(saved, monkeypatch):
+    def full_disk(self, beside):
+        (beside / "model.safetensors").write_bytes(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(LinearModel, "save_parts", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        fitted.result("bce").model.save(saved)
+    monkeypatch.undo()
+    assert zlpr.load(saved).record.loss == "zlpr"
+    assert [path.name for path in saved.parent.iterdir()] == ["model"]
+
+
+def test_a_disk_that_fills_up_leaves_the_previous_model(saved):
+    """The operating system itself refuses to write more than 100 kB to a file."""
+    code = """
+import resource, sys
+from tests.models import fitted
+model = fitted.result("bce").model
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+try:
+    model.save(sys.argv[1])
+except Exception as fault:
+    print(type(fault).__name__)
+"""
+    finished = subprocess.run(
+        [sys.executable, "-c", code, str(saved)], capture_output=True, text=True, check=True
+    )
+    assert finished.stdout.strip() in {"OSError", "SafetensorError"}
+    assert zlpr.load(saved).record.loss == "zlpr"
+    assert [path.name for path in saved.parent.iterdir()] == ["model"]
+
+
+def test_a_save_that_was_killed_between_its_renames_is_repaired(saved):
+    previous = saved.with_name(".model.previous")
+    saved.rename(previous)
+    with pytest.raises(UserError, match=r"\.model\.previous"):
+        zlpr.load(saved)
+    folder.check_writable(saved)
+    assert zlpr.load(saved).record.loss == "zlpr"
+
+
+def test_a_folder_of_somebody_else_is_left_alone(tmp_path):
+    target = tmp_path / "thesis"
+    target.mkdir()
+    (target / "chapter.txt").write_text("one")
+    with pytest.raises(UserError, match="choose another folder"):
+        fitted.result().model.save(target)
+    assert (target / "chapter.txt").read_text() == "one"
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="a file"):
+        fitted.result().model.save(tmp_path / "file")
+
+
+def test_an_empty_folder_is_taken(tmp_path):
+    (tmp_path / "new").mkdir()
+    fitted.result().model.save(tmp_path / "new")
+    shutil.copytree(tmp_path / "new", tmp_path / "moved")
+    assert zlpr.load(tmp_path / "moved").record.loss == "zlpr"

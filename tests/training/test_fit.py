@@ -1,0 +1,65 @@
+import numpy as np
+import pytest
+
+from tests.models import fitted
+from zlpr._errors import UserError
+from zlpr.decoding import Threshold
+from zlpr.training import TrainingConfig, fit
+
+
+def test_the_decoder_and_the_calibrator_are_fitted_on_validation():
+    train, validation, _ = fitted.parts()
+    result = fitted.result()
+    scores = result.model.predict_scores(validation.texts)
+    np.testing.assert_allclose(scores, result.validation_scores, atol=1e-6)
+    expected = Threshold().fit(validation.labels, result.validation_scores, metric="micro_f1")
+    assert result.model.decoder.to_config() == expected.to_config()
+    assert result.model.calibrator.link_scale == 2.0
+    assert len(result.model.calibrator.bias) == train.num_labels
+
+
+@pytest.mark.parametrize(
+    ("loss", "decode", "rule"),
+    [
+        ("zlpr", "auto", "threshold"),
+        ("lsep", "auto", "label_count"),
+        ("zlpr", "zero", "zero"),
+        ("bce", "per_label_threshold", "per_label_threshold"),
+    ],
+)
+def test_the_rule_is_the_one_asked_for(loss, decode, rule):
+    assert fitted.result(loss, decode).model.decoder.to_config()["rule"] == rule
+
+
+def test_the_record_says_where_the_model_comes_from():
+    train, validation, _ = fitted.parts()
+    record = fitted.result().model.record
+    assert record.loss == "zlpr"
+    assert record.settings["regularisation"] == 0.3
+    assert record.data["train_samples"] == len(train)
+    assert record.data["validation_samples"] == len(validation)
+
+
+def test_data_that_cannot_be_fitted_is_refused():
+    train, validation, _ = fitted.parts()
+    with pytest.raises(UserError, match="training part has no samples"):
+        fit(train.select([]), validation, TrainingConfig())
+    fewer = validation.with_label_names([*train.label_names, "more"])
+    with pytest.raises(UserError, match="not in training: more"):
+        fit(train, fewer, TrainingConfig())
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [({"gamma": 1}, "gamma"), ({"pos_weight": -1.0}, "pos_weight"), ({"pos_weight": [1.0]}, "12")],
+)
+def test_wrong_parameters_of_a_loss_are_named(params, message):
+    train, validation, _ = fitted.parts()
+    with pytest.raises(UserError, match=message):
+        fit(train, validation, TrainingConfig(loss_params=params, regularisation=1.0))
+
+
+def test_what_only_a_network_can_do_is_refused_for_the_linear_model():
+    train, validation, _ = fitted.parts()
+    with pytest.raises(UserError, match="r_drop"):
+        fit(train, validation, TrainingConfig(r_drop=1.0))

@@ -1,0 +1,159 @@
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+
+from tests.models import fitted
+from zlpr._errors import UserError
+from zlpr.data import Dataset
+from zlpr.training import TrainingConfig, fit, saved_path
+from zlpr.training.linear import MOST_VALUES, Scaling, extract_features
+
+
+def same(one, other):
+    assert one.chosen == other.chosen
+    assert np.array_equal(one.model.weight, other.model.weight)
+    assert np.array_equal(one.validation_scores, other.validation_scores)
+    assert one.model.decoder.to_config() == other.model.decoder.to_config()
+    assert [(h.stage, h.step, h.metric) for h in one.history] == [
+        (h.stage, h.step, h.metric) for h in other.history
+    ]
+
+
+@pytest.mark.parametrize("loss", ["zlpr", "dice2"])
+def test_the_same_seed_gives_the_same_bits_and_shared_features_the_same_model(loss):
+    train, validation, _ = fitted.parts()
+    config = TrainingConfig(loss=loss, epochs=3)
+    features = extract_features(train, validation)
+    same(fit(train, validation, config), fit(train, validation, config, features=features))
+
+
+def test_validation_chooses_the_regularisation():
+    train, validation, _ = fitted.parts()
+    result = fit(train, validation, TrainingConfig())
+    assert 2 <= len(result.history) <= MOST_VALUES + 1
+    best = max(result.history, key=lambda line: line.metric)
+    assert best.stage == f"regularisation {result.chosen['regularisation']:.3g}"
+    fixed = fit(train, validation, TrainingConfig(regularisation=0.5))
+    assert fixed.chosen == {"regularisation": 0.5}
+    assert len(fixed.history) == 1
+
+
+def test_a_multiple_of_a_loss_gives_the_same_model():
+    train, validation, _ = fitted.parts()
+    one, ten = (
+        fit(train, validation, TrainingConfig(loss="bce", loss_params={"label_weight": weight}))
+        for weight in (1.0, 10.0)
+    )
+    assert ten.chosen["regularisation"] == pytest.approx(
+        10 * one.chosen["regularisation"], rel=1e-3
+    )
+    np.testing.assert_allclose(ten.model.weight, one.model.weight, atol=0.05)
+
+
+class KilledError(Exception):
+    pass
+
+
+@pytest.mark.parametrize(("loss", "kill_at"), [("zlpr", 2), ("zlpr", 3), ("dice2", 2)])
+def test_a_killed_run_resumes_to_the_same_result(tmp_path, monkeypatch, loss, kill_at):
+    monkeypatch.setattr(saved_path, "SECONDS_BETWEEN_SAVES", 0.0)
+    train, validation, _ = fitted.parts()
+    config = TrainingConfig(loss=loss, epochs=3)
+    unbroken = fit(train, validation, config)
+    seen = []
+
+    def kill(line):
+        seen.append(line.stage)
+        if len(set(seen)) == kill_at and line.step >= 1 and line.metric is None:
+            raise KilledError
+
+    with pytest.raises(KilledError):
+        fit(train, validation, config, checkpoint=tmp_path, progress=kill)
+    steps = []
+    resumed = fit(
+        train,
+        validation,
+        config,
+        checkpoint=tmp_path,
+        progress=lambda line: steps.append(line) if line.metric is None else None,
+    )
+    same(resumed, unbroken)
+    assert {line.stage for line in steps}.isdisjoint(
+        sorted(set(seen), key=seen.index)[: kill_at - 1]
+    )
+
+
+def test_a_checkpoint_of_another_run_is_refused(tmp_path):
+    train, validation, _ = fitted.parts()
+    fit(train, validation, TrainingConfig(regularisation=1.0), checkpoint=tmp_path)
+    with pytest.raises(UserError, match=r"another run .*loss"):
+        fit(train, validation, TrainingConfig(loss="bce", regularisation=1.0), checkpoint=tmp_path)
+    with pytest.raises(UserError, match=r"another run .*training data"):
+        fit(validation, validation, TrainingConfig(regularisation=1.0), checkpoint=tmp_path)
+
+
+def test_an_unreadable_checkpoint_is_named(tmp_path):
+    train, validation, _ = fitted.parts()
+    config = TrainingConfig(regularisation=1.0)
+    fit(train, validation, config, checkpoint=tmp_path)
+    (tmp_path / "path.safetensors").write_bytes(b"half a file")
+    with pytest.raises(UserError, match=r"path\.safetensors: unreadable checkpoint"):
+        fit(train, validation, config, checkpoint=tmp_path)
+
+
+def test_a_label_that_training_never_saw_is_never_predicted():
+    train, validation, _ = fitted.parts()
+    names = (*train.label_names, "unseen")
+
+    def widen(data, positives):
+        column = sparse.csr_array(np.arange(len(data))[:, None] < positives)
+        return Dataset(
+            labels=sparse.csr_array(sparse.hstack([data.labels, column])),
+            label_names=names,
+            texts=data.texts,
+        )
+
+    for loss in ("zlpr", "bce", "lsep"):
+        result = fit(widen(train, 0), widen(validation, 5), TrainingConfig(loss=loss))
+        assert np.isfinite(result.validation_scores).all()
+        assert not any("unseen" in labels for labels in result.model.predict(validation.texts))
+
+
+def test_dense_features_are_standardised_and_the_scores_are_those_of_the_raw_ones():
+    generator = np.random.default_rng(0)
+    features = (generator.normal(size=(90, 4)) * [1, 100, 1e-3, 1] + [0, 1000, 0, 5]).astype("f4")
+    features[:, 3] = 5.0  # constant
+    labels = sparse.csr_array(generator.random((90, 3)) < 0.4)
+    data = Dataset(labels=labels, label_names=tuple("abc"), features=features)
+    result = fit(data.select(range(60)), data.select(range(60, 90)), TrainingConfig())
+    np.testing.assert_allclose(
+        result.model.predict_scores(features[60:]), result.validation_scores, atol=1e-3
+    )
+    scaled = Scaling.of(features).apply(features)
+    np.testing.assert_allclose(scaled[:, :3].std(0), 1.0, rtol=1e-3)
+    np.testing.assert_allclose(scaled.mean(0), 0.0, atol=1e-3)
+
+
+def test_features_that_cannot_be_used_are_named():
+    labels = sparse.csr_array(np.eye(3, dtype=bool))
+
+    def data(**inputs):
+        return Dataset(labels=labels, label_names=tuple("abc"), **inputs)
+
+    good = data(features=np.ones((3, 2)))
+    with pytest.raises(UserError, match="NaN or infinite"):
+        fit(data(features=np.full((3, 2), np.nan)), good, TrainingConfig())
+    with pytest.raises(UserError, match="2 features, validation 4"):
+        fit(good, data(features=np.ones((3, 4))), TrainingConfig())
+    with pytest.raises(UserError, match="has texts, another features"):
+        fit(data(texts=["x"] * 3), good, TrainingConfig())
+
+
+def test_threads_and_the_global_generator_are_left_alone():
+    train, validation, _ = fitted.parts()
+    torch.manual_seed(3)
+    expected = torch.rand(1)
+    torch.manual_seed(3)
+    fit(train, validation, TrainingConfig(loss="warp", epochs=1, regularisation=1.0))
+    assert torch.equal(torch.rand(1), expected)

@@ -1,0 +1,74 @@
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+
+from zlpr.losses import registry
+from zlpr.training import objective as module
+from zlpr.training.objective import LinearObjective
+
+
+def problem(samples=60, features=15, labels=5, seed=0):
+    generator = np.random.default_rng(seed)
+    X = sparse.random_array(
+        (samples, features), density=0.3, rng=generator, dtype=np.float32
+    ).tocsr()
+    Y = sparse.csr_array(generator.random((samples, labels)) < [0.6, 0.3, 0.2, 0.1, 0.0][:labels])
+    parameters = torch.from_numpy(generator.normal(size=(features + 1, labels)).astype(np.float32))
+    return X, Y, parameters
+
+
+def naive(X, Y, parameters, name, regularisation):
+    """Value and gradient in float64 by autograd over dense matrices."""
+    parameters = parameters.double().requires_grad_()
+    scores = torch.from_numpy(X.toarray()).double() @ parameters[:-1] + parameters[-1]
+    loss = registry.create(name, reduction="sum")(scores, torch.from_numpy(Y.toarray()))
+    value = loss + regularisation / 2 * parameters[:-1].square().sum()
+    value.backward()
+    return float(value.detach()), parameters.grad
+
+
+@pytest.mark.parametrize("name", ["zlpr", "bce", "focal", "lsep"])
+@pytest.mark.parametrize("dense", [False, True])
+def test_value_and_gradient_are_those_of_the_formula(name, dense, monkeypatch):
+    X, Y, parameters = problem()
+    loss = registry.create(name, reduction="none")
+    expected, gradient = naive(X, Y, parameters, name, 0.7)
+    for cells in (2**24, 60):  # in one block, and in blocks of twelve samples
+        monkeypatch.setattr(module, "BLOCK_CELLS", cells)
+        ours = LinearObjective(X.toarray() if dense else X, Y, loss)
+        value, found = ours(parameters, 0.7)
+        assert value == pytest.approx(expected, rel=1e-5)
+        torch.testing.assert_close(found.double(), gradient, rtol=1e-4, atol=1e-4)
+
+
+def test_the_start_has_the_best_biases_without_weights():
+    X, Y, _ = problem()
+    ours = LinearObjective(X, Y, registry.create("bce", reduction="none"))
+    start = ours.start()
+    assert not start[:-1].any()
+    shares = torch.sigmoid(start[-1])
+    torch.testing.assert_close(
+        shares[:-1].numpy(), Y.toarray().mean(0)[:-1], rtol=0.02, atol=0.002, check_dtype=False
+    )
+    assert shares[-1] < 0.02  # a label that no sample has
+    assert ours.reference == pytest.approx(ours(start, 5.0)[0], rel=1e-5)
+
+
+def test_the_preconditioner_inverts_the_diagonal_of_the_hessian():
+    X, Y, _ = problem(samples=4000, labels=3)
+    ours = LinearObjective(X, Y, registry.create("bce", reduction="none"))
+    shares = Y.toarray().mean(0)
+    squares = X.multiply(X).sum(0)
+    expected = 1 / (np.outer(squares, shares * (1 - shares)) + 2.0)
+    np.testing.assert_allclose(ours.preconditioner(2.0)[:-1], expected, rtol=0.05)
+    assert ours.balance() == pytest.approx((shares * (1 - shares)).sum(), rel=0.02)
+
+
+def test_equal_label_sets_are_found():
+    labels = sparse.csr_array(np.array([[1, 0, 1], [0, 0, 0], [1, 0, 1], [0, 1, 0]], dtype=bool))
+    first, counts = module._distinct_rows(labels)
+    found = {
+        tuple(labels[[row]].toarray()[0]): count for row, count in zip(first, counts, strict=True)
+    }
+    assert found == {(True, False, True): 2, (False, False, False): 1, (False, True, False): 1}
