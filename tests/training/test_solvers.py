@@ -73,9 +73,10 @@ class KilledError(Exception):
     pass
 
 
-def test_epochs_resume_to_the_same_bits(data, tmp_path, monkeypatch):
+@pytest.mark.parametrize("settings", [{"loss": "dice2"}, {"loss": "zlpr", "mixup": 0.4}])
+def test_epochs_resume_to_the_same_bits(data, tmp_path, monkeypatch, settings):
     monkeypatch.setattr(saved_path, "SECONDS_BETWEEN_SAVES", 0.0)
-    solver = Batches(*data, TrainingConfig(loss="dice2", epochs=4))
+    solver = Batches(*data, TrainingConfig(epochs=4, **settings))
     whole = solver.solve(solver.start(), 0.5)
 
     def kill(epoch, total, loss):

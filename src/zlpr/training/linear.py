@@ -117,7 +117,6 @@ def train_linear(
     progress: ProgressCallback | None = None,
 ) -> Trained:
     """Fit the weights at one regularisation, or at the best that validation finds."""
-    _refuse_extras(config)
     features = features or extract_features(train, validation, config.features)
     if checkpoint is not None:
         claim(checkpoint, describe_run(train, validation, config))
@@ -136,12 +135,6 @@ def train_linear(
         validation_scores=scores,
         num_features=weight.shape[0],
     )
-
-
-def _refuse_extras(config: TrainingConfig) -> None:
-    for name in ("label_smoothing", "r_drop", "vat", "mixup"):
-        if getattr(config, name):
-            raise UserError(f"{name} needs a network trained in batches: give a model hf:NAME")
 
 
 class _Search:
