@@ -18,6 +18,12 @@ def test_larger_is_better_points_from_wrong_to_right():
             assert right[name] < wrong[name]
 
 
+def test_every_figure_can_be_looked_up_whatever_its_k():
+    true = np.eye(4, dtype=bool)
+    for name in evaluate(true, true.astype(float), true, ks=(2, 17)):
+        assert info(name).name == name
+
+
 def test_unknown_metric_lists_those_there_are():
     with pytest.raises(ValueError, match="no metric is called 'f1'; there are: subset_accuracy"):
         info("f1")

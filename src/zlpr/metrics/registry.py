@@ -1,5 +1,6 @@
 """What each metric is called, what it needs, and which way is better."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -36,6 +37,14 @@ PAPER_METRICS = (
 )
 """The six metrics of the paper, in its order."""
 
+_AT_TITLES = {"precision": "P", "recall": "R", "ndcg": "nDCG"}
+
+
+def _at(name: str, k: int) -> MetricInfo:
+    """The entry of a metric at k."""
+    return MetricInfo(f"{name}_at_{k}", "scores", True, f"{_AT_TITLES[name]}@{k}")
+
+
 _ENTRIES = (
     MetricInfo("subset_accuracy", "predictions", True, "SubACC"),
     MetricInfo("example_f1", "predictions", True, "MLC-F1"),
@@ -48,9 +57,7 @@ _ENTRIES = (
     MetricInfo("weighted_f1", "predictions", True, "Weighted-F1"),
     MetricInfo("one_error", "scores", False, "OneError"),
     MetricInfo("coverage_error", "scores", False, "Coverage"),
-    *(MetricInfo(f"precision_at_{k}", "scores", True, f"P@{k}") for k in (1, 3, 5)),
-    *(MetricInfo(f"recall_at_{k}", "scores", True, f"R@{k}") for k in (1, 3, 5)),
-    *(MetricInfo(f"ndcg_at_{k}", "scores", True, f"nDCG@{k}") for k in (1, 3, 5)),
+    *(_at(name, k) for name in _AT_TITLES for k in (1, 3, 5)),
     MetricInfo("cardinality_true", None, None, "Labels"),
     MetricInfo("cardinality_predicted", "predictions", None, "Predicted"),
     MetricInfo("empty_predictions", "predictions", None, "Empty"),
@@ -61,7 +68,7 @@ METRICS: Mapping[str, MetricInfo] = MappingProxyType({entry.name: entry for entr
 
 
 def info(name: str) -> MetricInfo:
-    """Look a metric up.
+    """Look a metric up; those at k exist for every k.
 
     Raises:
         ValueError: if there is no such metric; the message lists those there are.
@@ -69,7 +76,11 @@ def info(name: str) -> MetricInfo:
     Example:
         >>> info("ranking_loss").larger_is_better
         False
+        >>> info("precision_at_10").title
+        'P@10'
     """
+    if at := re.fullmatch(r"(precision|recall|ndcg)_at_([1-9]\d*)", name):
+        return _at(at[1], int(at[2]))
     if name not in METRICS:
         raise ValueError(f"no metric is called {name!r}; there are: {', '.join(METRICS)}")
     return METRICS[name]

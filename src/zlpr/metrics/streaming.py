@@ -54,12 +54,12 @@ class MetricSet:
         self._decisions = DecisionTotals.zero(self.num_labels)
         self._ranking = RankingTotals()
         self._at_k = AtKTotals.zero(self.ks)
-        self._true = np.zeros(2, dtype=np.int64)  # samples, labels
+        self._seen = np.zeros(2, dtype=np.int64)  # samples, and true labels in all
 
     @property
     def samples(self) -> int:
         """How many samples have been seen."""
-        return int(self._true[0])
+        return int(self._seen[0])
 
     def update(
         self, y_true: Labels, y_score: Scores | None = None, y_pred: Labels | None = None
@@ -80,7 +80,7 @@ class MetricSet:
             raise ValueError("update needs y_score, y_pred or both")
         batch = MetricSet(self.num_labels, empty=self.empty, ks=self.ks)
         for block in blocks(y_true, y_score, y_pred, num_labels=self.num_labels):
-            batch._true += (len(block.true.counts), len(block.true.columns))
+            batch._seen += (len(block.true.counts), len(block.true.columns))
             if block.predicted is not None:
                 batch._decisions += DecisionTotals.of_block(block)
             if block.scores is not None:
@@ -110,7 +110,7 @@ class MetricSet:
         self._decisions = self._decisions + other._decisions
         self._ranking = self._ranking + other._ranking
         self._at_k = self._at_k + other._at_k
-        self._true = self._true + other._true
+        self._seen = self._seen + other._seen
 
     def all_reduce(
         self,
@@ -132,9 +132,9 @@ class MetricSet:
         reduced._decisions = _all_reduce(self._decisions, group, device)
         reduced._ranking = _all_reduce(self._ranking, group, device)
         reduced._at_k = _all_reduce(self._at_k, group, device)
-        true = torch.tensor(self._true, device=device)
-        dist.all_reduce(true, group=group)
-        reduced._true = true.cpu().numpy()
+        seen = torch.tensor(self._seen, device=device)
+        dist.all_reduce(seen, group=group)
+        reduced._seen = seen.cpu().numpy()
         return reduced
 
     def compute(self) -> dict[str, float]:
@@ -146,7 +146,7 @@ class MetricSet:
         if self.samples == 0:
             raise ValueError("no samples yet: call update first")
         figures = {**self._compute_decisions(), **self._compute_ranking()}
-        figures["cardinality_true"] = float(self._true[1] / self._true[0])
+        figures["cardinality_true"] = float(self._seen[1] / self._seen[0])
         first = [name for name in _FIRST if name in figures]
         last = [name for name in _LAST if name in figures]
         middle = [name for name in figures if name not in first and name not in last]
