@@ -156,6 +156,7 @@ def test_a_bad_sparse_row(tmp_path, row, message):
         ("@data", "", "line 11, column 1: expected @relation, @attribute or @data, got '120.5"),
         ("tempo numeric", "tempo", "line 4: expected @attribute NAME TYPE"),
         ("tempo numeric", "tempo colour", "line 4: the type 'colour' is not one that ARFF knows"),
+        ("{low,middle", "{'low,middle", "line 7: the values of 'mood': quotes that do not match"),
         ("angry", "mad", "no attribute is called 'angry', as a label is"),
     ],
 )

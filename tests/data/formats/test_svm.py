@@ -51,6 +51,12 @@ def test_against_scikit_learn(tmp_path):
     assert data.label_sets() == [tuple(str(int(label)) for label in row) for row in labels]
 
 
+def test_tabs_and_blank_lines_between_rows(tmp_path):
+    data = _read(tmp_path, "2 6 5\n0,3\t0:0.5  5:1\n\n \n")
+    assert data.label_sets() == [("0", "3"), ()]
+    assert data.features.nnz == 2
+
+
 def test_without_a_header_the_widths_are_what_occurs(tmp_path):
     data = _read(tmp_path, "12,3 1:1 7:2\n3 2:1\n")
     assert data.features.shape == (2, 8)

@@ -158,7 +158,10 @@ def _attribute(path: Path, line: int, text: str) -> Attribute:
         raise UserError(f"{path}, line {line}: expected @attribute NAME TYPE, got {quote(text)}")
     name = _unquoted(found.group(1))
     if kind.startswith("{") and kind.endswith("}"):
-        return Attribute(name, tuple(split_values(kind[1:-1])))
+        try:
+            return Attribute(name, tuple(split_values(kind[1:-1])))
+        except ValueError as wrong:
+            raise UserError(f"{path}, line {line}: the values of {name!r}: {wrong}") from None
     word = kind.split()[0].lower()
     if word in _NUMERIC:
         return Attribute(name)

@@ -26,8 +26,8 @@ MAX_LABELS = 20_000_000
 
 MAX_FEATURES = 2**31 - 1
 
-_HEADER = re.compile(r"\s*(\d+)\s+(\d+)\s+(\d+)\s*")
-_ROW = re.compile(r"(\d+(?:,\d+)*)?((?:\s+\d+:[^\s:]+)*)\s*")
+_HEADER = re.compile(r"\s*(\d+)\s+(\d+)\s+(\d+)\s*", re.ASCII)
+_ROW = re.compile(r"(\d+(?:,\d+)*)?((?:\s+\d+:[^\s:]+)*)\s*", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -75,10 +75,11 @@ def parse_header(file: str, line: str) -> Header:
 
 
 def _block(lines: Lines, header: Header, options: ReadOptions, problems: Problems) -> Block:
-    rows: list[tuple[int, str]] = []
+    rows: list[tuple[int, re.Match[str]]] = []
     for number, line in enumerate(lines.texts, lines.first):
-        if _ROW.fullmatch(line):
-            rows.append((number, line))
+        found = _ROW.fullmatch(line)
+        if found and line:
+            rows.append((number, found))
         elif line:
             column, message = _syntax_problem(line)
             problems.add(number, message, column=column)
@@ -86,23 +87,25 @@ def _block(lines: Lines, header: Header, options: ReadOptions, problems: Problem
         return _assembled(rows, header, options)
     except (ValueError, OverflowError):  # some number is not one, or out of bounds: find the row
         within = []
-        for number, line in rows:
-            problem = _limit_problem(line, header)
+        for number, row in rows:
+            problem = _limit_problem(row.string, header)
             if problem is None:
-                within.append((number, line))
+                within.append((number, row))
             else:
                 problems.add(number, problem[1], column=problem[0])
         return _assembled(within, header, options)
 
 
-def _assembled(rows: list[tuple[int, str]], header: Header, options: ReadOptions) -> Block:
+def _assembled(
+    rows: list[tuple[int, re.Match[str]]], header: Header, options: ReadOptions
+) -> Block:
     """Make a block of rows whose syntax is right; ValueError where a number is out of bounds."""
     labels: list[str] = []
     label_counts = []
     tokens: list[str] = []
     ends = [0]
-    for _, line in rows:
-        names, _, features = line.partition(" ") if line[0].isdigit() else ("", "", line)
+    for _, row in rows:
+        names, features = row.groups()
         row_labels = names.split(",") if names else []
         labels += row_labels
         label_counts.append(len(row_labels))

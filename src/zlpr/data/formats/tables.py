@@ -48,7 +48,8 @@ def _fits(row: Row, names: Sequence[str], problems: Problems) -> bool:
     line, fields = row
     if len(fields) == len(names):
         return True
-    listing = f" ({', '.join(names)})" if len(names) <= 8 else ""
+    shown = [name if name.isprintable() else quote(name) for name in names[:9]]
+    listing = f" ({', '.join(shown)})" if len(names) <= 8 else ""
     columns = "1 column" if len(fields) == 1 else f"{len(fields)} columns"
     problems.add(line, f"{columns}, expected {len(names)}{listing}")
     return False
@@ -101,7 +102,8 @@ def _quoted_rows(lines: Iterator[str], separator: str, problems: Problems) -> It
             return
         except csv.Error as wrong:
             until = f" (read to line {reader.line_num})" if reader.line_num > number else ""
-            problems.add(number, f"not a row of a table: {wrong}{until}")
+            what = str(wrong).replace("\t", "\\t")
+            problems.add(number, f"not a row of a table: {what}{until}")
             continue
         if fields:
             yield number, fields
