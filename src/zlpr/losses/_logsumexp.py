@@ -3,6 +3,8 @@
 No masks by large constants, no epsilons: what does not belong to a sum has the coefficient 0.
 """
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -15,14 +17,14 @@ def softplus(values: Tensor) -> Tensor:
     return -F.logsigmoid(-values)
 
 
-def shifted_sum(
+def shifted_terms(
     values: Tensor,
     coefficients: Tensor,
     *,
     minimum: float,
     batch: BatchReduction = ONE_PROCESS,
 ) -> tuple[Tensor, Tensor]:
-    """`m` and `S` such that `sum_l c_l e^v_l = e^m S`, with `m` the largest value that counts.
+    """`m` and `t` such that `c_l e^v_l = e^m t_l`, with `m` the largest of `v_l + log c_l`.
 
     Args:
         values: Shape (..., L).
@@ -31,34 +33,46 @@ def shifted_sum(
         batch: What joins the processes where the sum runs over the batch.
 
     Returns:
-        `m` without a gradient and `S`, each of shape (...); `S` is 0 where all coefficients are.
+        `m`, shape (...), without a gradient, and `t`, shape (..., L).
     """
     largest = torch.finfo(values.dtype).max
     values = values.clamp(max=largest)  # so that no difference of infinities may arise
-    counted = torch.where(coefficients == 0, -torch.inf, values.detach())
+    counted = values.detach() + coefficients.detach().log()
     if counted.shape[-1] == 0:  # amax needs something to look at
         counted = counted.new_full((*counted.shape[:-1], 1), -torch.inf)
     maximum = batch.max(counted.amax(dim=-1)).clamp(min=max(minimum, -largest))
-    terms = (values - maximum.unsqueeze(-1)).clamp(max=0.0).exp() * coefficients
-    return maximum, batch.sum(terms.sum(dim=-1))
+    # A value with a small coefficient may exceed m; one with the coefficient 0 by any amount.
+    shifted = (values - maximum.unsqueeze(-1)).clamp(max=math.log(largest) - 1)
+    return maximum, shifted.exp() * coefficients
 
 
 def logsumexp(values: Tensor, coefficients: Tensor, batch: BatchReduction = ONE_PROCESS) -> Tensor:
     """`log sum_l c_l e^v_l` over the labels; -inf, with a gradient of 0, where all c are 0."""
-    shift, total = shifted_sum(values, coefficients, minimum=-torch.inf, batch=batch)
+    shift, terms = shifted_terms(values, coefficients, minimum=-torch.inf, batch=batch)
+    total = batch.sum(terms.sum(dim=-1))
     empty = total == 0
     return torch.where(empty, -torch.inf, shift + torch.where(empty, 1.0, total).log())
 
 
 def logsumexp1(values: Tensor, coefficients: Tensor) -> Tensor:
     """`log(1 + sum_l c_l e^v_l)` over the labels; 0 where all c are 0."""
-    return logsumexp1_of(*shifted_sum(values, coefficients, minimum=0.0))
+    shift, terms = shifted_terms(values, coefficients, minimum=0.0)
+    return shift + torch.log1p(excess(shift, terms.sum(dim=-1)))
 
 
-def logsumexp1_of(shift: Tensor, total: Tensor) -> Tensor:
-    """`log(1 + e^m S)` from a shift `m >= 0` and the sum `S`, in which the largest term is c e^0.
+def softmax1(values: Tensor, coefficients: Tensor) -> Tensor:
+    """`c_l e^v_l / (1 + sum_k c_k e^v_k)`, the gradient of `logsumexp1` in the values.
 
-    It is `m + log(e^-m + S) = m + log1p(S + expm1(-m))`, which keeps every digit of a small sum
-    (`m = 0`) and never overflows.
+    It is not taken as the exponential of a difference of logarithms, in which large values would
+    lose the digits that tell them apart.
     """
-    return shift + torch.log1p(total + torch.expm1(-shift))
+    shift, terms = shifted_terms(values, coefficients, minimum=0.0)
+    return terms / (1 + excess(shift, terms.sum(dim=-1))).unsqueeze(-1)
+
+
+def excess(shift: Tensor, total: Tensor) -> Tensor:
+    """The x in `log(1 + e^m S) = m + log(1 + x)`, from a shift `m >= 0` and the sum `S`.
+
+    `1 + x = e^-m + S`; without the 1, x keeps every digit of a small sum (where `m = 0`).
+    """
+    return total + torch.expm1(-shift)

@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from zlpr.losses._arguments import Cells, Weighting, working_dtype
-from zlpr.losses._logsumexp import logsumexp1, logsumexp1_of
+from zlpr.losses._logsumexp import excess, logsumexp1, softmax1
 
 # Cells of a block: in float32 they take 1 MB, about what a core's cache holds.
 _BLOCK = 1 << 18
@@ -68,7 +68,7 @@ def two_sides(cells: Cells) -> Tensor:
 
 def slope_of_sides(cells: Cells) -> Tensor:
     """The gradients of the samples' values in their scores, shape (..., L), differentiable."""
-    return _slope(cells.scores, cells.negative) - _slope(-cells.scores, cells.positive)
+    return softmax1(cells.scores, cells.negative) - softmax1(-cells.scores, cells.positive)
 
 
 @dataclass(frozen=True)
@@ -163,20 +163,20 @@ class HardSides(torch.autograd.Function):
             positives.write_negatives(part, scores, rows, cells)
             torch.amax(part, dim=1, out=shifts[1, rows]).clamp_(min=0.0)
             torch.sum(_exponentiate(part, shifts[1, rows]), dim=1, out=totals[1, rows])
-        logs = logsumexp1_of(shifts, totals)
-        ctx.save_for_backward(scores, positive, shifts, logs)
+        over = excess(shifts, totals)
+        ctx.save_for_backward(scores, positive, shifts, over)
         ctx.positives, ctx.kept = positives, kept
-        return _saturate(logs.sum(dim=0))
+        return _saturate((shifts + torch.log1p(over)).sum(dim=0))
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None]:
         """The gradient in the scores."""
-        scores, positive, shifts, logs = ctx.saved_tensors
+        scores, positive, shifts, over = ctx.saved_tensors
         positives: Positives = ctx.positives
         if torch.is_grad_enabled():  # a gradient of the gradient is wanted
             slope = slope_of_sides(positives.cells(scores))
             return upstream.unsqueeze(1) * slope, None, None
-        scales = torch.exp(shifts - logs).mul_(upstream)
+        scales = upstream / (1 + over)
         # The kept exponentials become the gradient, once; a second pass computes them again.
         slope, ctx.kept = ctx.kept, None
         if slope is None:
@@ -265,15 +265,6 @@ def _hard_values(scores: Tensor, positions: Tensor, weighting: Weighting) -> Ten
     matrix = scores.contiguous()
     values: Tensor = HardSides.apply(matrix, positives, keep)  # type: ignore[no-untyped-call]
     return values
-
-
-def _slope(values: Tensor, coefficients: Tensor) -> Tensor:
-    """The gradient of `log(1 + sum_l c_l e^v_l)` in the values, shape (..., L), differentiable."""
-    # Where a coefficient is 0 the exponential is not wanted, and where it is small it may be large.
-    values = torch.where(coefficients == 0, 0.0, values)
-    largest = torch.finfo(values.dtype).max
-    shifted = values - logsumexp1(values, coefficients).unsqueeze(-1)
-    return coefficients * shifted.clamp(max=math.log(largest)).exp()
 
 
 def _slope_of_negatives(
