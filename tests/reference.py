@@ -218,8 +218,10 @@ def hill(s: Tensor, y: Tensor, la: float = 1.5, m: float = 1.0, g: float = 2.0) 
 
 def divergence(s: Tensor, t: Tensor) -> Tensor:
     s, t = s.double(), t.double()
-    p, q = torch.sigmoid(2 * s), torch.sigmoid(2 * t)
-    return (2 * p * (s - t) + torch.log((1 - p) / (1 - q))).sum(dim=-1)
+    p = torch.sigmoid(2 * s)
+    # 1 - p is sigmoid(-2s); subtracted, it would have no digits left for confident labels.
+    ratio = torch.sigmoid(-2 * s) / torch.sigmoid(-2 * t)
+    return (2 * p * (s - t) + torch.log(ratio)).sum(dim=-1)
 
 
 def symmetric_divergence(s: Tensor, t: Tensor) -> Tensor:

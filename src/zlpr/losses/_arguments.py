@@ -5,6 +5,7 @@ Checks of shapes and types always run. Checks of values need to look at the data
 left out.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -185,7 +186,6 @@ def check_number(
     value: float,
     *,
     minimum: float = float("-inf"),
-    maximum: float = float("inf"),
     above: float = float("-inf"),
     below: float = float("inf"),
 ) -> float:
@@ -193,16 +193,14 @@ def check_number(
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{name} must be a number, got {type(value).__name__}")
     limits = [
+        (math.isfinite(value), "finite"),
         (value >= minimum, f"at least {minimum:g}"),
-        (value <= maximum, f"at most {maximum:g}"),
         (value > above, f"above {above:g}"),
         (value < below, f"below {below:g}"),
     ]
     for kept, wanted in limits:
         if not kept:
-            raise ValueError(
-                f"{name} must be {wanted.replace('above -inf', 'finite')}, got {value}"
-            )
+            raise ValueError(f"{name} must be {wanted}, got {value}")
     return float(value)
 
 

@@ -1,5 +1,6 @@
 """Losses that know how often each label occurs, for labels that are rare."""
 
+import math
 from dataclasses import replace
 
 import torch
@@ -10,6 +11,7 @@ from zlpr.losses._arguments import (
     check_label_counts,
     check_number,
     check_scores,
+    check_weight,
     prepare,
     working_dtype,
 )
@@ -66,14 +68,15 @@ def class_balanced_loss(
     check_scores(scores)
     check_number("beta", beta, minimum=0.0, below=1.0)
     counts = check_label_counts(scores, label_counts, num_samples).double()
-    weight = (1 - beta) / -torch.expm1(counts * torch.tensor(beta, dtype=torch.float64).log())
-    weight = weight.to(scores.device)
+    # 1 - b^n, which keeps its digits for b near 1; b = 0 has the logarithm -inf and weighs 1.
+    weight = (1 - beta) / -torch.expm1(counts * (math.log(beta) if beta > 0 else -math.inf))
+    extra = check_weight("label_weight", label_weight, scores)
     return focal_loss(
         scores,
         targets,
         gamma=gamma,
         label_mask=label_mask,
-        label_weight=weight if label_weight is None else weight * label_weight,
+        label_weight=weight if extra is None else weight * extra,
         pos_weight=pos_weight,
         sample_weight=sample_weight,
         reduction=reduction,

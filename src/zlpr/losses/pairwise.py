@@ -162,6 +162,8 @@ def bp_mll_loss(
         Zhang and Zhou, "Multilabel Neural Networks with Applications to Functional Genomics and
         Text Categorization", 2006.
     """
+    if not isinstance(log, bool):
+        raise TypeError(f"log must be True or False, got {log!r}")
     cells = prepare(scores, targets, label_mask, label_weight, pos_weight, hard=True)
     log_sum = _log_pair_sum(cells)
     values = torch.where(log_sum == -torch.inf, 0.0, log_sum) if log else torch.exp(log_sum)

@@ -1,0 +1,98 @@
+"""The losses that know label counts, and logit adjustment."""
+
+import math
+
+import pytest
+import torch
+
+from tests.losses.samples import COUNTS, SAMPLES, scores_and_targets
+from zlpr.losses import (
+    BCELoss,
+    ClassBalancedLoss,
+    LogitAdjustedLoss,
+    ZLPRLoss,
+    bce_loss,
+    class_balanced_loss,
+    distribution_balanced_loss,
+    focal_loss,
+    logit_adjustment,
+    zlpr_loss,
+)
+
+KNOWN = {"label_counts": COUNTS, "num_samples": SAMPLES}
+
+
+def test_beta_runs_from_equal_weights_to_inverse_counts() -> None:
+    scores, targets = scores_and_targets()
+    torch.testing.assert_close(
+        class_balanced_loss(scores, targets, beta=0.0, **KNOWN), bce_loss(scores, targets)
+    )
+    near_one = class_balanced_loss(scores, targets, beta=1 - 1e-9, **KNOWN)
+    inverse = bce_loss(scores, targets, label_weight=1 / COUNTS.double())
+    torch.testing.assert_close(near_one, inverse, rtol=1e-6, atol=0)
+
+
+def test_gamma_makes_it_focal() -> None:
+    scores, targets = scores_and_targets()
+    weight = (1 - 0.99) / (1 - 0.99 ** COUNTS.double())
+    torch.testing.assert_close(
+        class_balanced_loss(scores, targets, beta=0.99, gamma=2.0, **KNOWN),
+        focal_loss(scores, targets, label_weight=weight),
+    )
+
+
+def test_labels_without_or_with_every_sample_stay_finite() -> None:
+    scores, targets = scores_and_targets()
+    scores.requires_grad_()
+    counts = COUNTS.clone()
+    counts[0], counts[1] = 0, SAMPLES
+    for loss in (class_balanced_loss, distribution_balanced_loss):
+        value = loss(scores, targets, label_counts=counts, num_samples=SAMPLES)
+        assert value.isfinite()
+        assert torch.autograd.grad(value, scores)[0].isfinite().all()
+
+
+def test_a_sample_without_labels_has_the_largest_weight() -> None:
+    scores, _ = scores_and_targets()
+    nothing = torch.zeros(6, 7, dtype=torch.bool)
+    options = {"gamma": 0.0, "prior_scale": 0.0, "negative_scale": 1.0, **KNOWN}
+    torch.testing.assert_close(
+        distribution_balanced_loss(scores, nothing, **options), 1.1 * bce_loss(scores, nothing)
+    )
+
+
+def test_distribution_balanced_needs_two_samples() -> None:
+    with pytest.raises(ValueError, match="num_samples must be at least 2, got 1"):
+        distribution_balanced_loss(
+            torch.zeros(1, 1), torch.zeros(1, 1), label_counts=torch.ones(1), num_samples=1
+        )
+
+
+def test_logit_adjustment_is_the_log_prior() -> None:
+    adjustment = logit_adjustment(torch.tensor([50, 5, 0]), 100, tau=2.0)
+    expected = torch.tensor([2 * math.log(0.5), 2 * math.log(0.05), 2 * math.log(0.01)])
+    torch.testing.assert_close(adjustment, expected)
+    with pytest.raises(ValueError, match="tau must be at least 0, got -1"):
+        logit_adjustment(COUNTS, SAMPLES, tau=-1.0)
+
+
+def test_logit_adjusted_zlpr_is_zlpr_with_a_threshold_per_label() -> None:
+    scores, targets = scores_and_targets()
+    loss = LogitAdjustedLoss(ZLPRLoss(), **KNOWN)
+    threshold = -logit_adjustment(COUNTS, SAMPLES).double()
+    torch.testing.assert_close(
+        loss(scores, targets), zlpr_loss(scores, targets, threshold=threshold)
+    )
+    weight = torch.rand(6, dtype=torch.float64)
+    mask = torch.rand(6, 7) < 0.5
+    adjusted = scores - threshold
+    torch.testing.assert_close(
+        LogitAdjustedLoss(BCELoss(), **KNOWN)(scores, targets, mask, weight),
+        bce_loss(adjusted, targets, label_mask=mask, sample_weight=weight),
+    )
+
+
+def test_counts_follow_the_module() -> None:
+    loss = ClassBalancedLoss(**KNOWN)
+    assert loss.label_counts.shape == (7,)
+    assert loss.state_dict() == {}

@@ -1,0 +1,77 @@
+"""The losses with a bound of their own."""
+
+import pytest
+import torch
+
+from tests.losses.samples import scores_and_targets
+from zlpr.losses import (
+    AdaptiveThresholdLoss,
+    HBMLoss,
+    adaptive_threshold_loss,
+    bce_loss,
+    hbm_loss,
+    zlpr_loss,
+)
+
+
+@pytest.mark.parametrize("loss", [hbm_loss, adaptive_threshold_loss])
+@pytest.mark.parametrize("shape", [(), (7,), (6, 1)])
+def test_a_bound_moves_the_scores(loss, shape: tuple[int, ...]) -> None:  # type: ignore[no-untyped-def]
+    scores, targets = scores_and_targets()
+    bound = torch.randn(shape, dtype=torch.float64)
+    torch.testing.assert_close(loss(scores, targets, bound=bound), loss(scores - bound, targets))
+
+
+def test_hbm_without_bias_and_margin_is_zlpr() -> None:
+    scores, targets = scores_and_targets()
+    torch.testing.assert_close(
+        hbm_loss(scores, targets, alpha=0.0, margin=0.0), zlpr_loss(scores, targets)
+    )
+
+
+def test_hbm_drops_labels_that_are_right_by_the_margin() -> None:
+    scores = torch.tensor([[5.0, -5.0, 0.0]], requires_grad=True)
+    value = hbm_loss(scores, torch.tensor([[True, False, False]]), alpha=0.0, margin=0.1)
+    (slope,) = torch.autograd.grad(value, scores)
+    assert slope[0, 0] == 0
+    assert slope[0, 1] == 0
+    assert slope[0, 2] > 0
+
+
+def test_adaptive_threshold_of_one_label_is_bce() -> None:
+    scores = torch.randn(9, 1, dtype=torch.float64)
+    for truth in (0, 1):
+        targets = torch.full((9, 1), truth)
+        torch.testing.assert_close(
+            adaptive_threshold_loss(scores, targets), bce_loss(scores, targets)
+        )
+
+
+def test_its_second_term_is_zlprs() -> None:
+    scores, targets = scores_and_targets()
+    nothing = torch.zeros_like(targets)
+    torch.testing.assert_close(adaptive_threshold_loss(scores, nothing), zlpr_loss(scores, nothing))
+
+
+@pytest.mark.parametrize("module", [HBMLoss, AdaptiveThresholdLoss])
+def test_the_bound_is_learned_by_default(module) -> None:  # type: ignore[no-untyped-def]
+    scores, targets = scores_and_targets(dtype=torch.float32)
+    loss = module(bound=0.5)
+    assert isinstance(loss.bound, torch.nn.Parameter)
+    loss(scores, targets).backward()
+    assert loss.bound.grad.abs() > 0
+    fixed = module(bound=0.5, learn_bound=False)
+    assert not fixed.bound.requires_grad
+    torch.testing.assert_close(fixed(scores, targets), loss(scores, targets))
+
+
+@pytest.mark.parametrize("loss", [hbm_loss, adaptive_threshold_loss])
+@pytest.mark.parametrize("truth", [False, True])
+def test_extreme_and_impossible_scores(loss, truth: bool) -> None:  # type: ignore[no-untyped-def]
+    scores = torch.tensor([[1e4, -1e4, 0.0, -torch.inf]], requires_grad=True)
+    targets = torch.tensor([[truth, truth, truth, False]])
+    value = loss(scores, targets)
+    (slope,) = torch.autograd.grad(value, scores)
+    assert value.isfinite()
+    assert slope.isfinite().all()
+    assert slope[0, 3] == 0

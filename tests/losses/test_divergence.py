@@ -1,0 +1,84 @@
+"""ZLPR's divergence between score vectors."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests import reference
+from zlpr.losses import ZLPRDivergence, zlpr_divergence
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=st.integers(0, 10**6), scale=st.sampled_from([0.01, 1.0, 6.0]))
+def test_is_the_formula(seed: int, scale: float) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    s = scale * torch.randn(3, 5, generator=generator, dtype=torch.float64)
+    t = scale * torch.randn(3, 5, generator=generator, dtype=torch.float64)
+    plain = zlpr_divergence(s, t, reduction="none")
+    torch.testing.assert_close(plain, reference.divergence(s, t), rtol=1e-9, atol=1e-13)
+    symmetric = zlpr_divergence(s, t, symmetric=True, reduction="none")
+    torch.testing.assert_close(symmetric, reference.symmetric_divergence(s, t))
+    both = plain + zlpr_divergence(t, s, reduction="none")
+    torch.testing.assert_close(symmetric, both, rtol=1e-9, atol=1e-13)
+    assert (plain >= 0).all()
+
+
+def test_is_the_divergence_of_bernoulli_variables() -> None:
+    s, t = torch.randn(4, 6, dtype=torch.float64), torch.randn(4, 6, dtype=torch.float64)
+    bernoulli = torch.distributions.Bernoulli
+    expected = torch.distributions.kl_divergence(bernoulli(logits=2 * s), bernoulli(logits=2 * t))
+    torch.testing.assert_close(zlpr_divergence(s, t, reduction="none"), expected.sum(dim=1))
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_gradients_flow_into_both(symmetric: bool) -> None:
+    s = torch.randn(2, 4, dtype=torch.float64, requires_grad=True)
+    t = torch.randn(2, 4, dtype=torch.float64, requires_grad=True)
+
+    def divergence(s: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+        return zlpr_divergence(s, t, symmetric=symmetric)
+
+    assert torch.autograd.gradcheck(divergence, (s, t))
+    assert torch.autograd.gradgradcheck(divergence, (s, t))
+
+
+def test_small_steps_keep_their_digits() -> None:
+    s = torch.tensor([[0.3, -2.0]])
+    step = 1e-3
+    p = torch.sigmoid(2 * s)
+    expected = (2 * p * (1 - p) * step**2).sum()  # to second order
+    actual = zlpr_divergence(s, s + step)
+    assert actual.item() == pytest.approx(expected.item(), rel=5e-3)
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_extreme_and_equal_scores(symmetric: bool) -> None:
+    s = torch.tensor([[1e4, -1e4, -torch.inf, 0.0]], requires_grad=True)
+    t = torch.tensor([[1e4 + 1, -1e4, -torch.inf, 1e4]], requires_grad=True)
+    value = zlpr_divergence(s, t, symmetric=symmetric)
+    assert value.isfinite()
+    assert value >= 0
+    for slope in torch.autograd.grad(value, (s, t)):
+        assert slope.isfinite().all()
+    one_sided = zlpr_divergence(torch.tensor([-torch.inf]), torch.tensor([0.0]))
+    assert one_sided.item() == pytest.approx(0.6931472)  # log 2
+
+
+def test_masks_weights_reductions_and_checks() -> None:
+    s, t = torch.randn(3, 4), torch.randn(3, 4)
+    each = zlpr_divergence(s, t, reduction="none")
+    torch.testing.assert_close(zlpr_divergence(s, t), each.mean())
+    torch.testing.assert_close(zlpr_divergence(s, t, reduction="sum"), each.sum())
+    mask = torch.tensor([True, False, True, True])
+    kept = zlpr_divergence(s[:, mask], t[:, mask])
+    torch.testing.assert_close(zlpr_divergence(s, t, label_mask=mask), kept)
+    torch.testing.assert_close(zlpr_divergence(s, t, label_weight=mask.float()), kept)
+    weight = torch.rand(3)
+    torch.testing.assert_close(
+        ZLPRDivergence(reduction="sum")(s, t, None, weight), (weight * each).sum()
+    )
+    with pytest.raises(ValueError, match=r"other must have the scores' shape \(3, 4\), got \(4,\)"):
+        zlpr_divergence(s, t[0])
+    with pytest.raises(TypeError, match="other must be a floating-point tensor"):
+        zlpr_divergence(s, t > 0)

@@ -1,0 +1,295 @@
+"""The losses over pairs: by sorting as by the pairs, and nothing where there is no pair."""
+
+import math
+import threading
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from tests import reference
+from tests.losses.samples import PAIRS, scores_and_targets
+from zlpr import losses
+from zlpr.losses import (
+    bp_mll_loss,
+    circle_loss,
+    cross_entropy_loss,
+    lsep_loss,
+    ranking_loss,
+    two_way_loss,
+    warp_loss,
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    labels=st.integers(1, 30),
+    margin=st.sampled_from([0.0, 0.5, 1.0, 3.0]),
+    whole=st.booleans(),
+)
+def test_sorting_gives_what_the_pairs_give(
+    seed: int, labels: int, margin: float, whole: bool
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    scores = 2 * torch.randn(3, labels, generator=generator, dtype=torch.float64)
+    if whole:
+        scores = scores.round()  # many ties, among labels and at the margin
+    targets = torch.rand(3, labels, generator=generator) < 0.4
+    upstream = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
+    for fast, slow in ((ranking_loss, reference.ranking), (warp_loss, reference.warp)):
+        one, two = (scores.clone().requires_grad_() for _ in range(2))
+        value = fast(one, targets, margin=margin, reduction="none")
+        expected = slow(two, targets, margin=margin)
+        torch.testing.assert_close(value, expected, rtol=1e-12, atol=1e-12)
+        (slope,) = torch.autograd.grad(value, one, upstream)
+        (wanted,) = torch.autograd.grad(expected, two, upstream)
+        torch.testing.assert_close(slope, wanted, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", [ranking_loss, warp_loss])
+def test_weights_multiply_the_pairs(loss) -> None:  # type: ignore[no-untyped-def]
+    scores, targets = scores_and_targets(shape=(1, 6))
+    w, u = torch.rand(6, dtype=torch.float64), torch.rand(6, dtype=torch.float64)
+    total = 0.0
+    for i in targets[0].nonzero().flatten().tolist():
+        rank = 1 + int((scores[0] > scores[0, i]).sum())
+        for j in (~targets[0]).nonzero().flatten().tolist():
+            hinge = max(0.0, 1.0 + float(scores[0, j] - scores[0, i]))
+            total += float(w[i] * u[i] * w[j]) * hinge * (rank if loss is warp_loss else 1)
+    actual = loss(scores, targets, label_weight=w, pos_weight=u)
+    assert actual.item() == pytest.approx(total)
+
+
+@pytest.mark.parametrize("loss", [ranking_loss, warp_loss])
+@pytest.mark.parametrize("offset", [1e4, -1e4])
+def test_a_common_offset_costs_no_digits(loss, offset: float) -> None:  # type: ignore[no-untyped-def]
+    scores = torch.randn(4, 200, generator=torch.Generator().manual_seed(0))
+    targets = torch.rand(4, 200, generator=torch.Generator().manual_seed(1)) < 0.1
+    moved = scores + offset
+    slow = reference.ranking if loss is ranking_loss else reference.warp
+    expected = slow(moved, targets)
+    actual = loss(moved, targets, reduction="none")
+    torch.testing.assert_close(actual.double(), expected, rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("truth", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_no_pair_no_loss(name: str, truth: bool, dtype: torch.dtype) -> None:
+    scores = torch.randn(3, 5).to(dtype).requires_grad_()
+    value = losses.info(name).function(scores, torch.full((3, 5), truth))
+    assert value == 0
+    (slope,) = torch.autograd.grad(value, scores)
+    assert (slope == 0).all()
+
+
+@pytest.mark.parametrize("name", ["ranking", "warp", "bp_mll", "lsep"])
+def test_impossible_labels_have_no_pair(name: str) -> None:
+    scores, targets = scores_and_targets(dtype=torch.float32)
+    targets[:, 3] = False
+    function = losses.info(name).function
+    rest = [0, 1, 2, 4, 5, 6]
+    expected = function(scores[:, rest], targets[:, rest], reduction="none")
+    barred = scores.clone()
+    barred[:, 3] = -torch.inf
+    barred.requires_grad_()
+    actual = function(barred, targets, reduction="none")
+    torch.testing.assert_close(actual, expected)
+    (slope,) = torch.autograd.grad(actual.sum(), barred)
+    assert slope.isfinite().all()
+    assert (slope[:, 3] == 0).all()
+
+
+@pytest.mark.parametrize("name", ["ranking", "warp", "bp_mll", "lsep", "cross_entropy"])
+def test_only_differences_count(name: str) -> None:
+    scores, targets = scores_and_targets()
+    function = losses.info(name).function
+    torch.testing.assert_close(function(scores + 3.0, targets), function(scores, targets))
+    assert losses.info(name).bound is None
+
+
+@pytest.mark.parametrize("name", ["ranking", "warp", "bp_mll", "lsep", "cross_entropy"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_large_scores(name: str, dtype: torch.dtype) -> None:
+    scores = torch.tensor([[1e4, -1e4, 0.0]], dtype=dtype).requires_grad_()
+    value = losses.info(name).function(scores, torch.tensor([[False, True, False]]))
+    (slope,) = torch.autograd.grad(value, scores)
+    assert value.isfinite()
+    assert slope.isfinite().all()
+    apart = 2e4
+    expected = {
+        "ranking": 2 + apart + 1e4,
+        "warp": 3 * (2 + apart + 1e4),
+    }.get(name, apart)
+    assert value.item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_memory_of_ranking_grows_with_the_labels_not_the_pairs() -> None:
+    labels = 100_000
+    scores = torch.randn(2, labels, requires_grad=True)
+    targets = torch.zeros(2, labels, dtype=torch.bool)
+    targets[:, ::2] = True  # 2.5e9 pairs a sample, 20 GB in float64
+    for loss in (ranking_loss, warp_loss):
+        (slope,) = torch.autograd.grad(loss(scores, targets), scores)
+        assert slope.isfinite().all()
+
+
+def test_lsep_is_its_product_form() -> None:
+    scores, targets = scores_and_targets()
+    a = torch.where(targets, 0.0, scores.exp()).sum(dim=1)
+    b = torch.where(targets, (-scores).exp(), 0.0).sum(dim=1)
+    torch.testing.assert_close(lsep_loss(scores, targets, reduction="none"), torch.log(1 + a * b))
+
+
+def test_sampled_lsep_of_all_pairs_is_lsep() -> None:
+    scores, targets = scores_and_targets()
+    torch.testing.assert_close(
+        lsep_loss(scores, targets, pairs=100, reduction="none"),
+        lsep_loss(scores, targets, reduction="none"),
+    )
+
+
+def test_sampled_lsep_sums_distinct_pairs() -> None:
+    labels = 40
+    # All pairs have the same difference, so that the value tells how many were drawn.
+    targets = torch.zeros(50, labels, dtype=torch.bool)
+    targets[:, :10] = True
+    targets[0] = False  # no pair
+    targets[1, 1:] = False  # 39 pairs
+    scores = torch.zeros(50, labels, dtype=torch.float64)
+    generator = torch.Generator().manual_seed(0)
+    value = lsep_loss(scores, targets, pairs=60, generator=generator, reduction="none")
+    drawn = torch.expm1(value).round()
+    assert drawn[0] == 0
+    assert drawn[1] == 39
+    assert (drawn[2:] <= 60).all()
+    # 60 draws out of 300 pairs: 300 (1 - (299/300)^60) = 54.4 different ones on average.
+    assert drawn[2:].mean().item() == pytest.approx(54.4, abs=1.0)
+    again = lsep_loss(
+        scores, targets, pairs=60, generator=torch.Generator().manual_seed(0), reduction="none"
+    )
+    assert torch.equal(value, again)
+
+
+def test_sampled_lsep_has_the_gradient_of_its_pairs() -> None:
+    scores, targets = scores_and_targets(shape=(3, 30))
+    s = scores.requires_grad_()
+    value = lsep_loss(s, targets, pairs=5, generator=torch.Generator().manual_seed(0))
+    (slope,) = torch.autograd.grad(value, s)
+    assert (slope[targets] <= 0).all()
+    assert (slope[~targets] >= 0).all()
+    assert ((slope != 0).sum(dim=1) <= 10).all()
+    torch.testing.assert_close(slope.sum(dim=1), torch.zeros(3).double())
+
+
+def test_plain_bp_mll_is_the_exponential_of_the_log_form() -> None:
+    scores, targets = scores_and_targets()
+    log_form = bp_mll_loss(scores, targets, reduction="none")
+    plain = bp_mll_loss(scores, targets, log=False, reduction="none")
+    torch.testing.assert_close(plain, log_form.exp())
+    torch.testing.assert_close(plain, reference.bp_mll(scores, targets))
+    torch.testing.assert_close(
+        log_form,
+        torch.stack(
+            [
+                torch.logsumexp(s[~y], 0) + torch.logsumexp(-s[y], 0)
+                for s, y in zip(scores, targets, strict=True)
+            ]
+        ),
+    )
+
+
+def test_cross_entropy_is_torchs() -> None:
+    scores = torch.randn(6, 9, dtype=torch.float64, requires_grad=True)
+    label = torch.randint(0, 9, (6,))
+    targets = F.one_hot(label, 9)
+    expected = F.cross_entropy(scores, label, reduction="none")
+    actual = cross_entropy_loss(scores, targets, reduction="none")
+    torch.testing.assert_close(actual, expected)
+    torch.testing.assert_close(actual, reference.cross_entropy(scores, targets))
+    upstream = torch.rand(6, dtype=torch.float64)
+    torch.testing.assert_close(
+        torch.autograd.grad(actual, scores, upstream)[0],
+        torch.autograd.grad(expected, scores, upstream)[0],
+    )
+    soft = torch.softmax(torch.randn(6, 9, dtype=torch.float64), dim=1)
+    torch.testing.assert_close(cross_entropy_loss(scores, soft), F.cross_entropy(scores, soft))
+
+
+def test_cross_entropy_shares_the_target_and_is_zero_without_one() -> None:
+    scores, targets = scores_and_targets()
+    share = targets.double() / targets.sum(dim=1, keepdim=True)
+    torch.testing.assert_close(cross_entropy_loss(scores, targets), F.cross_entropy(scores, share))
+    s = scores.requires_grad_()
+    value = cross_entropy_loss(s, torch.zeros_like(targets))
+    assert value == 0
+    assert (torch.autograd.grad(value, s)[0] == 0).all()
+
+
+def test_an_impossible_label_is_at_circles_optimum() -> None:
+    targets = torch.tensor([[True, False, False]])
+    barred = torch.tensor([[0.5, 0.1, -torch.inf]], requires_grad=True)
+    far = circle_loss(torch.tensor([[0.5, 0.1, -100.0]]), targets)
+    value = circle_loss(barred, targets)
+    torch.testing.assert_close(value, far)
+    (slope,) = torch.autograd.grad(value, barred)
+    assert slope.isfinite().all()
+    assert slope[0, 2] == 0
+
+
+def test_circle_without_weights_is_lsep() -> None:
+    """At scores that all have the same distance from their optimum, its weights are constant."""
+    targets = torch.tensor([[True, False, False]])
+    scores = torch.tensor([[0.5, 0.5, 0.5]], dtype=torch.float64)
+    a = 0.75  # 1 + m - s = s + m = 0.75 for m = 0.25
+    expected = torch.log1p(torch.tensor(2 * math.exp(a * (0.25) - a * (0.5 - 0.75))))
+    torch.testing.assert_close(circle_loss(scores, targets), expected.double())
+
+
+def test_two_way_joins_sums_and_maxima() -> None:
+    """Two processes in threads, each with half of the batch, reach the whole batch's value."""
+    scores, targets = scores_and_targets(shape=(8, 7))
+    whole = two_way_loss(scores, targets)
+
+    class Group:
+        def __init__(self) -> None:
+            self.barrier = threading.Barrier(2)
+            self.slots: list[Tensor | None] = [None, None]
+
+        def exchange(self, rank: int, values: Tensor) -> list[Tensor]:
+            self.slots[rank] = values
+            self.barrier.wait(timeout=30)
+            both = [slot for slot in self.slots if slot is not None]
+            self.barrier.wait(timeout=30)
+            return both
+
+    group = Group()
+
+    class Member:
+        def __init__(self, rank: int) -> None:
+            self.rank = rank
+
+        def sum(self, values: Tensor) -> Tensor:
+            return torch.stack(group.exchange(self.rank, values)).sum(dim=0)
+
+        def max(self, values: Tensor) -> Tensor:
+            return torch.stack(group.exchange(self.rank, values)).amax(dim=0)
+
+    results: list[Tensor] = [torch.empty(0)] * 2
+    parts = [slice(0, 5), slice(5, 8)]
+
+    def work(rank: int) -> None:
+        part = parts[rank]
+        results[rank] = two_way_loss(scores[part], targets[part], batch=Member(rank))
+
+    threads = [threading.Thread(target=work, args=(rank,)) for rank in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    for result in results:
+        torch.testing.assert_close(result, whole)
