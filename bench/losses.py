@@ -4,9 +4,9 @@
     python bench/losses.py --json     # the same as JSON
 
 Times are of forward plus backward in float32 on two threads, the best of interleaved rounds; the
-baseline is `F.binary_cross_entropy_with_logits`. Memory is the peak resident size beyond the inputs,
-of a child process that runs one step, in units of the scores' size; the gradient, one such unit, is
-taken off.
+baseline is `F.binary_cross_entropy_with_logits`. Memory is the peak resident size beyond the
+inputs, of a child process that runs one step, in units of the scores' size; the gradient, one such
+unit, is taken off.
 """
 
 import argparse
@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 from tests.reference import circulating_zlpr  # noqa: E402
+
 from zlpr import losses  # noqa: E402
 
 SHAPES = [(256, 600), (256, 10_000), (64, 167_500)]
