@@ -5,10 +5,11 @@ import torch.distributed as dist
 import torch.distributed.checkpoint as checkpoint
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
+from torch.nn.parallel import DistributedDataParallel
 from torch.testing import assert_close
 
 from tests.distributed.processes import run
-from zlpr.distributed import ShardedLinearZLPRLoss, sharded_linear_zlpr_loss
+from zlpr.distributed import ShardedLinearZLPRLoss, gather_samples, sharded_linear_zlpr_loss
 from zlpr.losses import sparse_zlpr_loss
 
 FEATURES, LABELS = 6, 301
@@ -77,6 +78,28 @@ def check_training(folder: str) -> None:
     assert torch.equal(again.weight.to_local(), head.weight.to_local())
 
 
+def check_batches_over_processes_too() -> None:
+    """Every process encodes its own samples; the step is that of the whole batch in one process."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    mesh = init_device_mesh("cpu", (size,))
+    torch.manual_seed(0)
+    encoder, twin = nn.Linear(FEATURES, FEATURES), nn.Linear(FEATURES, FEATURES)
+    twin.load_state_dict(encoder.state_dict())
+    head = ShardedLinearZLPRLoss(FEATURES, LABELS, mesh=mesh)
+    inputs, indices = batch(3)
+    parallel = DistributedDataParallel(encoder)
+    features = gather_samples(parallel(inputs.chunk(size)[rank]))
+    gathered = gather_samples(indices.chunk(size)[rank])
+    assert torch.equal(gathered, indices)
+    loss = head(features, gathered)
+    loss.backward()
+    weight, bias = head.weight.full_tensor().detach(), head.bias.full_tensor().detach()
+    expected = sparse_zlpr_loss(nn.functional.linear(twin(inputs), weight, bias), indices)
+    expected.backward()
+    assert_close(loss, expected, rtol=1e-6, atol=1e-6)
+    assert_close(encoder.weight.grad, twin.weight.grad, rtol=1e-5, atol=1e-6)
+
+
 def _rows(mesh) -> slice:
     width = -(-LABELS // mesh.size())
     return slice(mesh.get_local_rank() * width, (mesh.get_local_rank() + 1) * width)
@@ -85,6 +108,7 @@ def _rows(mesh) -> slice:
 def check_all(folder: str) -> None:
     check_gradients()
     check_training(folder)
+    check_batches_over_processes_too()
 
 
 def test_slices_train_like_the_whole(tmp_path):

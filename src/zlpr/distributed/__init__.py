@@ -5,12 +5,14 @@ Each process holds a slice of the labels; the loss is the one of all labels, on 
 
 from zlpr.distributed._slices import ProcessLostError
 from zlpr.distributed.linear import ShardedLinearZLPRLoss, sharded_linear_zlpr_loss
+from zlpr.distributed.samples import gather_samples
 from zlpr.distributed.zlpr import ShardedZLPRLoss, sharded_zlpr_loss
 
 __all__ = [
     "ProcessLostError",
     "ShardedLinearZLPRLoss",
     "ShardedZLPRLoss",
+    "gather_samples",
     "sharded_linear_zlpr_loss",
     "sharded_zlpr_loss",
 ]

@@ -1,5 +1,7 @@
 """Slices of the labels, held by the processes of a group, and what they tell each other."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -93,6 +95,19 @@ def process_group(group: Group | None) -> dist.ProcessGroup:
     return chosen
 
 
+@contextmanager
+def exchange(group: dist.ProcessGroup) -> Iterator[None]:
+    """Say in plain words when the processes of a group cannot reach each other."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise ProcessLostError(
+            f"process {group.rank()} of {group.size()} could not exchange data with the others: "
+            "another process died or did not answer within the group's time-out. Stop all "
+            f"processes and resume from the last checkpoint. ({str(error).splitlines()[0]})"
+        ) from error
+
+
 @dataclass(frozen=True)
 class SharedTally:
     """Joins the tallies of all slices: two numbers per sample and side cross the processes.
@@ -129,15 +144,8 @@ class SharedTally:
         return self._reduce(gradient, dist.ReduceOp.SUM)
 
     def _reduce(self, values: Tensor, operation: dist.ReduceOp.RedOpType) -> Tensor:
-        try:
+        with exchange(self.group):
             dist.all_reduce(values, operation, group=self.group)
-        except RuntimeError as error:
-            rank, size = self.group.rank(), self.group.size()
-            raise ProcessLostError(
-                f"process {rank} of {size} could not exchange sums over the labels: another "
-                "process died or did not answer within the group's time-out. Stop all processes "
-                f"and resume from the last checkpoint. ({str(error).splitlines()[0]})"
-            ) from error
         return values
 
     def _check(self, found: Tensor) -> None:

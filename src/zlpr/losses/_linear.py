@@ -12,8 +12,10 @@ from torch import Tensor
 
 from zlpr.losses._arguments import Weight, check_mask, check_number, check_weight
 from zlpr.losses._tiles import (
+    Kernels,
     LabelGroup,
     LabelTerms,
+    LogSumTally,
     Positives,
     Sweep,
     SweptLoss,
@@ -26,6 +28,7 @@ Impl = Literal["auto", "recompute", "store", "dense"]
 
 # Stored values may add this share to the weight and its gradient, which a step holds anyway.
 STORE_SHARE = 1 / 8
+KERNEL_DEVICES = ("cuda",)
 
 
 @dataclass(frozen=True)
@@ -147,9 +150,9 @@ class LinearHead:
         return torch.empty(shape, dtype=self.dtype, device="meta")
 
     def flat_features(self) -> Tensor:
-        """Features, shape (B, F), in the dtype of the sums."""
+        """Features, shape (B, F)."""
         num_samples = self.features.shape[:-1].numel()
-        return self.features.reshape(num_samples, self.features.shape[-1]).to(self.dtype)
+        return self.features.reshape(num_samples, self.features.shape[-1])
 
     def bias_less(self, threshold: Tensor | None) -> Tensor | None:
         """The bias, in the dtype of the sums, with a threshold per label taken off."""
@@ -205,18 +208,33 @@ def swept_losses(
     """The loss of every sample, shape (...), by a sweep over the labels."""
     threshold, bound = labels.thresholds()
     positives, terms = labels.terms()
+    made = tally(bound.detach(), terms)
     sweep = Sweep(
         positives,
-        tally(bound.detach(), terms),
+        made,
         width=tile_width(len(bound), labels.num_labels, head.dtype, head.weight.device),
         store=store and torch.is_grad_enabled(),
         weight_step=weight_step,
         group=group,
+        kernels=None if store else find_kernels(head, made),
     )
     losses: Tensor = SweptLoss.apply(  # type: ignore[no-untyped-call]
         head.flat_features(), head.weight, head.bias_less(threshold), bound, sweep
     )
     return losses.view(labels.leading)
+
+
+def find_kernels(head: LinearHead, tally: Tally) -> Kernels | None:
+    """Kernels that can make this head's tiles on its device, if triton is installed."""
+    given = [each for each in (tally.terms.weight, tally.terms.mask) if each is not None]
+    fits = isinstance(tally, LogSumTally) and all(each.dim() == 1 for each in given)
+    if head.weight.device.type not in KERNEL_DEVICES or head.dtype != torch.float32 or not fits:
+        return None
+    try:
+        from zlpr.losses._triton_linear import TritonKernels
+    except ImportError:
+        return None
+    return TritonKernels(tally.terms.offsets())
 
 
 def choose(head: LinearHead, weight_step: WeightStep | None) -> Impl:
