@@ -74,8 +74,9 @@ def check_values() -> None:
     same_as_whole(make_scores(torch.float64), 1e-12)
     same_as_whole(make_scores(torch.bfloat16), 1e-2)  # gradients are rounded to bfloat16
     same_as_whole(1e4 * make_scores(), 1e-6)
-    same_as_whole(make_scores(), 1e-6, threshold=torch.tensor(1.5))
-    same_as_whole(make_scores(), 1e-6, threshold=torch.linspace(-3, 3, 5)[:, None])
+    per_sample = torch.linspace(-3, 3, 5, dtype=torch.float64)[:, None]
+    for threshold in (torch.tensor(1.5, dtype=torch.float64), per_sample):
+        same_as_whole(make_scores(torch.float64), 1e-12, threshold=threshold)
 
 
 def check_impossible_labels() -> None:

@@ -225,6 +225,17 @@ def test_large_scores_stay_exact(size, impl):
     assert all(gradient.isfinite().all() for gradient in gradients)
 
 
+@pytest.mark.parametrize(("impl", "tolerance"), [("recompute", 2e-6), ("store", 2**-11)])
+def test_large_scores_share_their_gradient_exactly(impl, tolerance):
+    """Scores near 1e4 are 1e-3 apart in float32, and so are their logarithms; shares are not."""
+    bias = torch.full((LABELS,), 1e4)
+    bias[::3] += torch.linspace(-4, 0, 100).round(decimals=2)
+    bias.requires_grad_()
+    zeros = torch.zeros(1, 1), torch.zeros(LABELS, 1)
+    linear_zlpr_loss(*zeros, bias, torch.tensor([[-1]]), impl=impl).backward()
+    assert_close(bias.grad, bias.detach().softmax(0), rtol=tolerance, atol=0)
+
+
 def test_confident_samples_keep_their_digits():
     """Losses of 1e-12 are not lost beside the bound."""
     weight = torch.full((LABELS, 1), -30.0)

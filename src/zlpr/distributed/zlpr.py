@@ -154,7 +154,7 @@ class _ShardedLosses(torch.autograd.Function):
         tally.add_(exponents, slice(0, scores.shape[1]))  # leaves exponentials
         reference = tally.negative.maximum
         losses = shared.combine(tally, picked)
-        ctx.factor = (reference - tally.negative_log).exp()
+        ctx.factor = (reference - tally.negative.maximum).exp()
         ctx.exponentials, ctx.positives, ctx.tally = exponents, positives, tally
         return losses
 
@@ -165,8 +165,9 @@ class _ShardedLosses(torch.autograd.Function):
         positives: Positives = ctx.positives
         of_scores = of_bound = None
         if ctx.needs_input_grad[0]:
-            of_scores = ctx.exponentials * (ctx.factor * upstream)[:, None]
-            slopes = ctx.tally.positive_slopes() * upstream[:, None]
+            scale = ctx.tally.scale(upstream)
+            of_scores = ctx.exponentials * (ctx.factor * scale)[:, None]
+            slopes = ctx.tally.positive_slopes() * scale[:, None]
             of_scores[positives.rows, positives.labels] = slopes[positives.rows, positives.slots]
         if ctx.needs_input_grad[1]:
             of_bound = ctx.tally.bound_gradient(upstream)

@@ -240,12 +240,17 @@ class Tally(ABC):
 
 
 class LogSumTally(Tally):
-    """Losses made of `sum_N w e^s` and `sum_P w e^-s`."""
+    """Losses made of `sum_N w e^s` and `sum_P w e^-s`.
+
+    A slope is a label's share `e^exponent / (e^bound + sum)`, made as `e^(exponent - maximum)`
+    times a factor of at most 1 per sample, never as `e^(exponent - log)`: a logarithm of 1e4 has
+    lost the digits that decide it.
+    """
 
     negative: LogSum
     positive: LogSum
-    negative_log: Tensor
-    positive_log: Tensor
+    negative_factor: Tensor
+    positive_factor: Tensor
     positive_exponents: Tensor
 
     def add_(self, scores: Tensor, labels: slice) -> None:
@@ -273,18 +278,22 @@ class LogSumTally(Tally):
 
     @abstractmethod
     def finish(self) -> Tensor:
-        """The losses, from the two sums."""
+        """The losses, from the two sums; sets the two factors."""
 
     def slopes_(self, scores: Tensor, labels: slice) -> None:
         self._exponents_(scores, labels)
-        exponentiate_(scores, self.negative_log)
+        exponentiate_(scores, self.negative.maximum)
 
     def slopes_from_kept_(self, values: Tensor, reference: Tensor | None, labels: slice) -> None:
         assert reference is not None  # noqa: S101 - `kept` gave it
-        values.mul_((reference - self.negative_log).exp().div_(KEPT_SCALE)[:, None])
+        values.mul_((reference - self.negative.maximum).exp().div_(KEPT_SCALE)[:, None])
 
     def positive_slopes(self) -> Tensor:
-        return -(self.positive_exponents - self.positive_log[:, None]).exp()
+        shares = (self.positive_exponents - self.positive.maximum[:, None]).exp()
+        return shares * (-self.positive_factor / self.negative_factor)[:, None]
+
+    def scale(self, upstream: Tensor) -> Tensor:
+        return upstream * self.negative_factor
 
 
 class ZLPRTally(LogSumTally):
@@ -296,14 +305,15 @@ class ZLPRTally(LogSumTally):
         self.negative, self.positive = LogSum.empty(bound), LogSum.empty(-bound)
 
     def finish(self) -> Tensor:
-        negative = self.negative.log_excess(self.bound)
-        positive = self.positive.log_excess(-self.bound)
-        self.negative_log, self.positive_log = self.bound + negative, positive - self.bound
-        return negative + positive
+        self.negative_bound = (self.bound - self.negative.maximum).exp()
+        self.positive_bound = (-self.bound - self.positive.maximum).exp()
+        self.negative_factor = 1 / (self.negative.total + self.negative_bound)
+        self.positive_factor = 1 / (self.positive.total + self.positive_bound)
+        return self.negative.log_excess(self.bound) + self.positive.log_excess(-self.bound)
 
     def bound_gradient(self, upstream: Tensor) -> Tensor | None:
-        negative = (self.bound - self.negative_log).exp()
-        return upstream * (negative - (-self.bound - self.positive_log).exp())
+        negative = self.negative_bound * self.negative_factor
+        return upstream * (negative - self.positive_bound * self.positive_factor)
 
 
 class LSEPTally(LogSumTally):
@@ -315,15 +325,14 @@ class LSEPTally(LogSumTally):
         self.negative, self.positive = LogSum.empty(floor), LogSum.empty(floor)
 
     def finish(self) -> Tensor:
-        negative, positive = self.negative.log(), self.positive.log()
-        self.pairs_log = negative + positive
-        # An empty side has no exponents, and minus infinity minus itself is not a number.
-        self.negative_log = negative.masked_fill(negative.isneginf(), 0.0)
-        self.positive_log = positive.masked_fill(positive.isneginf(), 0.0)
+        # An empty side has no slopes; any factor will do.
+        self.negative_factor = 1 / self.negative.total.clamp(min=1.0)
+        self.positive_factor = 1 / self.positive.total.clamp(min=1.0)
+        self.pairs_log = self.negative.log() + self.positive.log()
         return F.softplus(self.pairs_log)
 
     def scale(self, upstream: Tensor) -> Tensor:
-        return upstream * self.pairs_log.sigmoid()
+        return super().scale(upstream) * self.pairs_log.sigmoid()
 
 
 class BCETally(Tally):
@@ -408,8 +417,8 @@ class Kernels(Protocol):
     def add(self, head: Head, negative: LogSum, positives: Positives) -> Tensor:
         """Add all negatives to a sum; give the positives' scores, padded with infinity, (B, K)."""
 
-    def slopes(self, head: Head, labels: slice, logs: Tensor, room: Tensor) -> Tensor:
-        """`e^(score - log)` of a run of labels, (B, labels), written into the memory `room`."""
+    def slopes(self, head: Head, labels: slice, shift: Tensor, room: Tensor) -> Tensor:
+        """`e^(score - shift)` of a run of labels, (B, labels), written into the memory `room`."""
 
 
 @dataclass(frozen=True)
@@ -489,7 +498,7 @@ class Sweep:
 
     def _slopes(self, head: Head, tile: Tile, kept: "Kept | None", room: Tensor) -> Tensor:
         if self.kernels is not None and isinstance(self.tally, LogSumTally):
-            return self.kernels.slopes(head, tile.labels, self.tally.negative_log, room)
+            return self.kernels.slopes(head, tile.labels, self.tally.negative.maximum, room)
         if kept is None:
             slopes = head.scores(tile.labels, room)
             self.tally.slopes_(slopes, tile.labels)

@@ -81,11 +81,11 @@ def _forward(  # type: ignore[no-untyped-def]
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _slopes(  # type: ignore[no-untyped-def]
-    features, weight, bias, offsets, logs, slopes, num_rows, num_labels, num_features,
+    features, weight, bias, offsets, shift, slopes, num_rows, num_labels, num_features,
     HAS_BIAS: tl.constexpr, HAS_OFFSETS: tl.constexpr,
     ROWS: tl.constexpr, LABELS: tl.constexpr, FEATURES: tl.constexpr,
 ):  # fmt: skip
-    """`e^(score - log)` of a block of samples and labels."""
+    """`e^(score - shift)` of a block of samples and labels."""
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     columns = tl.program_id(1) * LABELS + tl.arange(0, LABELS)
     block = _scores(
@@ -94,7 +94,7 @@ def _slopes(  # type: ignore[no-untyped-def]
     )  # fmt: skip
     if HAS_OFFSETS:
         block += tl.load(offsets + columns, mask=columns < num_labels, other=0.0)[None, :]
-    block = tl.exp(block - tl.load(logs + rows, mask=rows < num_rows, other=0.0)[:, None])
+    block = tl.exp(block - tl.load(shift + rows, mask=rows < num_rows, other=0.0)[:, None])
     tl.store(
         slopes + rows[:, None].to(tl.int64) * num_labels + columns[None, :],
         block,
@@ -133,12 +133,12 @@ class TritonKernels:
         negative.total += (totals * (maxima - negative.maximum).exp()).sum(dim=0)
         return positives.padded(scores[order.argsort()], torch.inf)
 
-    def slopes(self, head: Head, labels: slice, logs: Tensor, room: Tensor) -> Tensor:
-        """`e^(score - log)` of a run of labels, (B, labels), written into the memory `room`."""
+    def slopes(self, head: Head, labels: slice, shift: Tensor, room: Tensor) -> Tensor:
+        """`e^(score - shift)` of a run of labels, (B, labels), written into the memory `room`."""
         num_rows, num_labels = head.features.shape[0], labels.stop - labels.start
         slopes = room[: num_rows * num_labels].view(num_rows, num_labels)
         _slopes[(triton.cdiv(num_rows, ROWS), triton.cdiv(num_labels, LABELS))](
-            *self._layer(head, labels), logs, slopes,
+            *self._layer(head, labels), shift, slopes,
             num_rows, num_labels, head.weight.shape[1], **self._constants(head),
         )  # fmt: skip
         return slopes
