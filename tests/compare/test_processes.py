@@ -51,7 +51,20 @@ def interrupt(path, out, number, at_least):
             break
         time.sleep(0.01)
     errors = process.communicate(timeout=60)[1].decode()
+    assert _all_gone(process.pid)
     return process.returncode, errors
+
+
+def _all_gone(group):
+    """Whether every process of the group ends soon, workers of a killed parent included."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.05)
+    return False
 
 
 def test_interrupted_and_started_again_equals_an_unbroken_run(path, unbroken, tmp_path):

@@ -136,6 +136,10 @@ def test_a_win_is_clear_only_if_every_rival_is_beaten_beyond_chance():
     assert count_wins(noisy, SUBSET)["best"] == Wins(1, 0)
 
 
+def test_without_a_rival_there_is_no_win():
+    assert count_wins(results_of({"toy": {"alone": [0.9, 0.8]}}), SUBSET)["alone"] == Wins(0, 0)
+
+
 def make_blocks(count, order=("a", "b", "c", "d")):
     rng = np.random.default_rng(5)
     return {

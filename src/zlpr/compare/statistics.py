@@ -178,7 +178,7 @@ def count_wins(
     clears = dict.fromkeys(totals, 0)
     for setting in results.settings:
         stand = standing(results, setting, column, losses)
-        if stand is None:
+        if stand is None or not stand.p_values:  # nobody to win against
             continue
         for loss in stand.best:
             totals[loss] += 1
