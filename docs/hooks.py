@@ -1,7 +1,8 @@
-"""Render the mathematics when the site is built, so that pages need no script and no network.
+"""What the site computes when it is built: the mathematics and the paper's tables.
 
-`pymdownx.arithmatex` leaves `\\(…\\)` and `\\[…\\]` in marked elements; browsers show MathML
-themselves.
+Formulas become MathML, which browsers show themselves, so that pages need no script and no
+network; `pymdownx.arithmatex` leaves `\\(…\\)` and `\\[…\\]` in marked elements. The tables of the
+paper come from the figures that the package carries.
 """
 
 import html
@@ -9,9 +10,27 @@ import re
 
 from latex2mathml.converter import convert
 
+from zlpr.data import published
+
 MARKED = re.compile(
-    r'<(?P<tag>span|div) class="arithmatex">\\(?P<open>[(\[])(?P<math>.*?)\\[)\]]</(?P=tag)>', re.DOTALL
+    r'<(?P<tag>span|div) class="arithmatex">\\(?P<open>[(\[])(?P<math>.*?)\\[)\]]</(?P=tag)>',
+    re.DOTALL,
 )
+TITLES = {
+    "subset_accuracy": "SubACC",
+    "example_f1": "MLC-F1",
+    "micro_f1": "Micro-F1",
+    "macro_f1": "Macro-F1",
+    "average_precision": "AvgPrec",
+    "ranking_loss": "RankLoss",
+}
+
+
+def on_page_markdown(markdown: str, **_: object) -> str:
+    """Put the paper's tables where a page asks for them; called by mkdocs for each page."""
+    if "<!-- paper: wins -->" in markdown:
+        markdown = markdown.replace("<!-- paper: wins -->", _wins())
+    return markdown.replace("<!-- paper: results -->", _results())
 
 
 def on_page_content(content: str, **_: object) -> str:
@@ -23,3 +42,47 @@ def _render(match: re.Match[str]) -> str:
     display = "block" if match["open"] == "[" else "inline"
     mathml = convert(html.unescape(match["math"]), display=display)
     return f'<{match["tag"]} class="math-{display}">{mathml}</{match["tag"]}>'
+
+
+def _table(headers: list[str], rows: list[list[str]]) -> str:
+    lines = [headers, ["---"] * len(headers), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _wins() -> str:
+    rows = []
+    for metric, title in TITLES.items():
+        printed, counted = published.wins(metric), published.count_wins(metric)
+        cells = [
+            str(printed[loss])
+            if printed[loss] == counted[loss]
+            else f"{printed[loss]} (counted: {counted[loss]})"
+            for loss in published.DECIDING_LOSSES
+        ]
+        rows.append([title, *cells])
+    return _table(["metric", *published.DECIDING_LOSSES], rows)
+
+
+def _results() -> str:
+    parts = []
+    for name in published.SETS:
+        for encoder in published.ENCODERS:
+            rows = [
+                [loss, *(_cell(name, encoder, loss, metric) for metric in TITLES)]
+                for loss in published.losses(name, encoder)
+            ]
+            parts += [f"### {name}, {encoder}", "", _table(["loss", *TITLES.values()], rows), ""]
+    return "\n".join(parts)
+
+
+def _cell(name: str, encoder: published.Encoder, loss: str, metric: str) -> str:
+    value = published.result(name, encoder, loss, metric)
+    if value is None:
+        return ""
+    rivals = [
+        figure
+        for rival in published.losses(name, encoder)
+        if (figure := published.result(name, encoder, rival, metric)) is not None
+    ]
+    best = min(rivals) if metric == "ranking_loss" else max(rivals)
+    return f"**{value:.2f}**" if value == best else f"{value:.2f}"

@@ -12,6 +12,8 @@ and the command line can print its help without torch:
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from zlpr._errors import UserError
+
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ _ROOMS = frozenset(
     }
 )
 
-__all__ = ["__version__", "load", *sorted(_ROOMS)]
+__all__ = ["UserError", "__version__", "load", *sorted(_ROOMS)]
 
 
 def __getattr__(name: str) -> Any:
