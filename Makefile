@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test format lint types contracts pytest docs build clean
+.PHONY: help demo test format lint types contracts pytest figures docs build clean
 
 help:
 	@sed -n '1,/^$$/s/^# //p' Makefile
@@ -30,7 +30,7 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@ $(VENV)/.installed-demo
 
 demo: $(VENV)/.installed-demo
-	$(BIN)/zlpr losses
+	$(BIN)/zlpr compare
 
 test: format lint types contracts pytest
 
@@ -48,6 +48,9 @@ contracts: $(VENV)/.installed-dev
 
 pytest: $(VENV)/.installed-dev
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal $(ARGS)
+
+figures: $(VENV)/.installed-dev
+	$(BIN)/zlpr theory --out docs/figures
 
 docs: $(VENV)/.installed-dev
 	$(BIN)/mkdocs build --strict

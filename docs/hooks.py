@@ -1,15 +1,18 @@
-"""What the site computes when it is built: the mathematics and the paper's tables.
+"""What the site computes when it is built: the mathematics, the paper's tables, the commands.
 
 Formulas become MathML, which browsers show themselves, so that pages need no script and no
 network; `pymdownx.arithmatex` leaves `\\(…\\)` and `\\[…\\]` in marked elements. The tables of the
-paper come from the figures that the package carries.
+paper come from the figures that the package carries, the commands' pages from their own help.
 """
 
+import contextlib
 import html
+import io
 import re
 
 from latex2mathml.converter import convert
 
+from zlpr.cli.main import COMMANDS, main
 from zlpr.data import published
 
 MARKED = re.compile(
@@ -27,10 +30,11 @@ TITLES = {
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
-    """Put the paper's tables where a page asks for them; called by mkdocs for each page."""
-    if "<!-- paper: wins -->" in markdown:
-        markdown = markdown.replace("<!-- paper: wins -->", _wins())
-    return markdown.replace("<!-- paper: results -->", _results())
+    """Put what a page asks for where it asks; called by mkdocs for each page."""
+    for mark, make in MARKS.items():
+        if mark in markdown:
+            markdown = markdown.replace(mark, make())
+    return markdown
 
 
 def on_page_content(content: str, **_: object) -> str:
@@ -86,3 +90,20 @@ def _cell(name: str, encoder: published.Encoder, loss: str, metric: str) -> str:
     ]
     best = min(rivals) if metric == "ranking_loss" else max(rivals)
     return f"**{value:.2f}**" if value == best else f"{value:.2f}"
+
+
+def _commands() -> str:
+    parts = []
+    for name in COMMANDS:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
+            main([name, "--help"])
+        parts += [f"## zlpr {name}", "", "```text", printed.getvalue().rstrip(), "```", ""]
+    return "\n".join(parts)
+
+
+MARKS = {
+    "<!-- paper: wins -->": _wins,
+    "<!-- paper: results -->": _results,
+    "<!-- commands -->": _commands,
+}

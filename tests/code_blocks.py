@@ -34,7 +34,9 @@ def blocks_of(page: Path) -> list[Block]:
     for match in FENCE.finditer(text):
         indent, language, code = match.groups()
         lines = [line.removeprefix(indent) for line in code.splitlines()]
-        found.append(Block(page, text.count("\n", 0, match.start()) + 1, language, "\n".join(lines)))
+        found.append(
+            Block(page, text.count("\n", 0, match.start()) + 1, language, "\n".join(lines))
+        )
     return found
 
 
@@ -91,7 +93,13 @@ def _environment(folder: Path) -> dict[str, str]:
     command.chmod(0o755)
     path = os.pathsep.join([str(binaries), str(Path(sys.executable).parent), os.environ["PATH"]])
     source = str(ROOT / "src")
-    return {**os.environ, "PATH": path, "PYTHONPATH": source, "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
+    return {
+        **os.environ,
+        "PATH": path,
+        "PYTHONPATH": source,
+        "OMP_NUM_THREADS": "1",
+        "NO_COLOR": "1",
+    }
 
 
 def _run(command: list[str], block: Block, folder: Path, environment: dict[str, str]) -> None:
