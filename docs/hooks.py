@@ -1,7 +1,7 @@
-"""What the site computes when it is built: the mathematics, the paper's tables, the commands.
+r"""What the site computes when it is built: the mathematics, the paper's tables, the commands.
 
 Formulas become MathML, which browsers show themselves, so that pages need no script and no
-network; `pymdownx.arithmatex` leaves `\\(…\\)` and `\\[…\\]` in marked elements. The tables of the
+network; `pymdownx.arithmatex` leaves `\(…\)` and `\[…\]` in marked elements. The tables of the
 paper come from the figures that the package carries, the commands' pages from their own help.
 """
 

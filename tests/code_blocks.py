@@ -107,5 +107,5 @@ def _run(command: list[str], block: Block, folder: Path, environment: dict[str, 
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300
     )
     assert finished.returncode == 0, (
-        f"{block.page.name}, the block at line {block.line}:\n{command[-1]}\n{finished.stderr[-3000:]}"
+        f"{block.page.name}, block at line {block.line}:\n{command[-1]}\n{finished.stderr[-3000:]}"
     )
