@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import zlpr
 from tests.training import worker
 
 ROOT = Path(__file__).parents[2]
@@ -28,13 +29,18 @@ def write(tmp_path: Path, runs: list[dict[str, Any]], **options: Any) -> Path:
     return spec
 
 
-def torchrun(spec: Path) -> list[dict[str, Any]]:
+def torchrun(*module: object) -> str:
+    """What a module prints in two processes."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     done = subprocess.run(
-        [*command, "-m", "tests.training.worker", str(spec)],
-        cwd=ROOT, capture_output=True, text=True, timeout=240,
-    )  # fmt: skip
+        [*command, "-m", *map(str, module)], cwd=ROOT, capture_output=True, text=True, timeout=240
+    )
     assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def train(spec: Path) -> list[dict[str, Any]]:
+    torchrun("tests.training.worker", spec)
     results: list[dict[str, Any]] = json.loads((spec.parent / "out.json").read_text())
     return results
 
@@ -62,7 +68,7 @@ def test_two_processes_train_as_one_with_the_same_batch(
     random = [
         settings(bert, loss=name, accumulation_steps=2, **extras) for name in ("zlpr", "dice2")
     ]
-    results = torchrun(write(tmp_path, runs + random))
+    results = train(write(tmp_path, runs + random))
     for run, result in zip(runs, results, strict=False):
         assert_alike(result, worker.run(run))
     for result in results[len(runs) :]:  # what is drawn at random differs: it has to run
@@ -98,5 +104,17 @@ def test_the_others_notice_a_dead_process_and_the_run_goes_on_from_its_checkpoin
     assert processes[0].returncode not in (0, None)
     assert "another process of this run died or did not answer for 20 s" in said
     assert not (tmp_path / "out.json").exists()
-    (resumed,) = torchrun(write(tmp_path, [run], **checkpoint))
+    (resumed,) = train(write(tmp_path, [run], **checkpoint))
     assert_alike(resumed, worker.run(run))
+
+
+def test_the_command_writes_one_folder_and_prints_once(bert: Path, tmp_path: Path) -> None:
+    lines = zip(worker.TRAIN.inputs, worker.TRAIN.label_sets(), strict=True)
+    data, out = tmp_path / "data.jsonl", tmp_path / "model"
+    data.write_text("".join(json.dumps({"text": t, "labels": s}) + "\n" for t, s in lines))
+    options = ["--model", f"hf:{bert}", "--epochs", 1, "--report-to", "tensorboard"]
+    said = torchrun("zlpr", "train", data, *options, "--out", out)
+    assert said.count("epoch 1 of 1") == 1
+    assert said.count("model written to") == 1
+    assert zlpr.load(out).predict_scores(["the horse"]).shape == (1, 5)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data.jsonl", "model", "model.runs"]

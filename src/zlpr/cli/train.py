@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -108,7 +109,20 @@ def _add_batches(group: Any) -> None:
     group.add_argument("--r-drop", type=float, default=0.0, metavar="WEIGHT")
     group.add_argument("--vat", type=float, default=0.0, metavar="WEIGHT")
     group.add_argument("--mixup", type=float, default=0.0, metavar="ALPHA")
-    group.add_argument("--report-to", action="append", default=[], metavar="NAME")
+    group.add_argument(
+        "--report-to",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a reporter of transformers' Trainer; tensorboard writes to DIR.runs",
+    )
+    group.add_argument(
+        "--process-timeout",
+        type=float,
+        default=600.0,
+        metavar="SECONDS",
+        help="how long one of several processes (torchrun -m zlpr train …) waits for the others",
+    )
 
 
 def run(args: argparse.Namespace) -> None:
@@ -120,15 +134,20 @@ def run(args: argparse.Namespace) -> None:
     out = Path(args.out)
     config = _config(args)
     check_writable(out)
+    first = os.environ.get("RANK", "0") == "0"  # of torchrun's processes; the others only compute
+    if "tensorboard" in args.report_to:  # the checkpoints, where logs go otherwise, are removed
+        os.environ.setdefault("TENSORBOARD_LOGGING_DIR", str(out.with_name(f"{out.name}.runs")))
     data = load_data(args.data, args)
     train, validation, test = _parts(data, args)
-    if not args.json:
+    if first and not args.json:
         _describe(train, validation, test)
     checkpoint = out.with_name(f"{out.name}.checkpoint")
-    if args.restart:
+    if args.restart and first:
         shutil.rmtree(checkpoint, ignore_errors=True)
-    with training_progress(args.metric, quiet=args.json) as progress:
+    with training_progress(args.metric, quiet=args.json or not first) as progress:
         result = fit(train, validation, config, checkpoint=checkpoint, progress=progress)
+    if not first:
+        return
     figures = _judge(result, config, validation, test)
     if data.split is None:
         _note_split(result, data, args)

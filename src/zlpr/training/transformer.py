@@ -240,10 +240,11 @@ def _precision(wanted: str) -> dict[str, bool]:
 @contextlib.contextmanager
 def _run_folder(checkpoint: Path | None) -> Iterator[Path]:
     """Where a run keeps its epochs: the user's folder, or one that goes when the run ends."""
+    state = PartialState()
     if checkpoint is not None:
         yield checkpoint
+        state.wait_for_everyone()  # the caller may remove it
         return
-    state = PartialState()
     name = [tempfile.mkdtemp(prefix="zlpr-") if state.is_main_process else ""]
     folder = Path(broadcast_object_list(name)[0])
     try:
