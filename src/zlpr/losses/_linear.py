@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.util import find_spec
 from typing import Literal, get_args
 
 import torch
@@ -228,13 +229,17 @@ def find_kernels(head: LinearHead, tally: Tally) -> Kernels | None:
     """Kernels that can make this head's tiles on its device, if triton is installed."""
     given = [each for each in (tally.terms.weight, tally.terms.mask) if each is not None]
     fits = isinstance(tally, LogSumTally) and all(each.dim() == 1 for each in given)
-    if head.weight.device.type not in KERNEL_DEVICES or head.dtype != torch.float32 or not fits:
+    if not (fits and has_kernels(head)):
         return None
-    try:
-        from zlpr.losses._triton_linear import TritonKernels
-    except ImportError:
-        return None
+    from zlpr.losses._triton_linear import TritonKernels
+
     return TritonKernels(tally.terms.offsets())
+
+
+def has_kernels(head: LinearHead) -> bool:
+    """Whether there are kernels for the head's device and dtype."""
+    served = head.weight.device.type in KERNEL_DEVICES and head.dtype == torch.float32
+    return served and find_spec("triton") is not None
 
 
 def choose(head: LinearHead, weight_step: WeightStep | None) -> Impl:
@@ -245,7 +250,8 @@ def choose(head: LinearHead, weight_step: WeightStep | None) -> Impl:
         return "dense"
     held = head.weight.numel() * head.weight.itemsize * (2 if weight_step is None else 1)
     stored = num_samples * num_labels * torch.float16.itemsize
-    return "store" if stored <= STORE_SHARE * held else "recompute"
+    # A kernel makes scores again on the chip, sooner than memory would bring stored ones.
+    return "store" if stored <= STORE_SHARE * held and not has_kernels(head) else "recompute"
 
 
 def check_layer(features: Tensor, weight: Tensor, bias: Tensor | None) -> None:
