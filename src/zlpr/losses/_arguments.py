@@ -151,6 +151,38 @@ def check_targets(scores: Tensor, targets: Tensor, *, hard: bool = False) -> Non
             )
 
 
+def check_indices(indices: Tensor, scores: Tensor, *, num_labels: int | None) -> None:
+    """Indices are integers from -1 (no label) up, with the scores' leading shape.
+
+    Args:
+        indices: Shape (..., K).
+        scores: Shape (..., L), only looked at for its shape.
+        num_labels: How many labels there are, if that is known here.
+    """
+    if not isinstance(indices, Tensor):
+        raise TypeError(f"indices must be a tensor, got {type(indices).__name__}")
+    if indices.is_floating_point() or indices.is_complex() or indices.dtype is torch.bool:
+        raise TypeError(
+            f"indices must be an integer tensor (the positive labels, padded with -1), "
+            f"got {indices.dtype}"
+        )
+    if indices.dim() != scores.dim() or indices.shape[:-1] != scores.shape[:-1]:
+        raise ValueError(
+            f"indices must have the shape {(*scores.shape[:-1], 'K')} for scores of shape "
+            f"{tuple(scores.shape)}, got {tuple(indices.shape)}"
+        )
+    if indices.numel() == 0:
+        return
+    low, high = torch.aminmax(indices)
+    inside = low >= -1 if num_labels is None else (low >= -1) & (high < num_labels)
+    if not holds(inside):
+        end = "the number of labels" if num_labels is None else num_labels
+        raise ValueError(
+            f"indices must lie in [0, {end}) or be -1 for padding, "
+            f"got values from {low.item()} to {high.item()}"
+        )
+
+
 def check_mask(scores: Tensor, label_mask: Tensor | None) -> None:
     """A mask is boolean, one per label or one per cell."""
     if label_mask is None:

@@ -11,7 +11,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from zlpr.losses._arguments import Weight, check_mask, check_number, check_weight
+from zlpr.losses._arguments import (
+    Weight,
+    check_indices,
+    check_mask,
+    check_number,
+    check_weight,
+)
 from zlpr.losses._tiles import (
     Kernels,
     LabelGroup,
@@ -55,7 +61,7 @@ class LabelArguments:
     first_label: int = 0
 
     def __post_init__(self) -> None:
-        check_indices(self.indices, self.leading)
+        check_indices(self.indices, self.cells, num_labels=None)
         check_threshold(self.threshold, self.cells.shape)
         check_mask(self.cells, self.label_mask)
         check_weight("label_weight", self.label_weight, self.cells)
@@ -189,7 +195,7 @@ def linear_losses(
         impl: How, or "auto".
         weight_step: Applied to the weight in the backward sweep.
     """
-    check_range(labels)
+    check_indices(labels.indices, labels.cells, num_labels=labels.num_labels)
     check_step(head.weight, impl, weight_step)
     impl = choose(head, weight_step) if impl == "auto" else impl
     if impl == "dense":
@@ -272,18 +278,6 @@ def check_layer(features: Tensor, weight: Tensor, bias: Tensor | None) -> None:
         raise ValueError(f"bias must have the shape ({weight.shape[0]},), got {tuple(bias.shape)}")
 
 
-def check_indices(indices: Tensor, leading: torch.Size) -> None:
-    """Indices are integers of shape (..., K), from -1 (no label) up."""
-    if indices.dtype == torch.bool or indices.is_floating_point() or indices.is_complex():
-        raise TypeError(f"indices must be integers, got {indices.dtype}")
-    if indices.dim() == 0 or indices.shape[:-1] != leading:
-        raise ValueError(
-            f"indices must have the shape {(*leading, 'K')}, got {tuple(indices.shape)}"
-        )
-    if indices.numel() > 0 and int(indices.min()) < -1:
-        raise ValueError(f"indices must be at least -1 (padding), got {int(indices.min())}")
-
-
 def check_threshold(threshold: Weight, shape: torch.Size) -> None:
     """A threshold is a number, one per label or one per sample."""
     if not isinstance(threshold, Tensor):
@@ -293,13 +287,6 @@ def check_threshold(threshold: Weight, shape: torch.Size) -> None:
             f"threshold must be a number or have the shape {tuple(shape[-1:])} (per label) or "
             f"{(*shape[:-1], 1)} (per sample), got {tuple(threshold.shape)}"
         )
-
-
-def check_range(labels: LabelArguments) -> None:
-    """No index is beyond the last label."""
-    largest = int(labels.indices.max()) if labels.indices.numel() > 0 else -1
-    if largest >= labels.num_labels:
-        raise ValueError(f"indices must be below the {labels.num_labels} labels, got {largest}")
 
 
 def check_step(weight: Tensor, impl: str, weight_step: WeightStep | None) -> None:

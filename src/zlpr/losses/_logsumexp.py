@@ -11,6 +11,16 @@ from torch import Tensor
 
 from zlpr.losses._reduce import ONE_PROCESS, BatchReduction
 
+_LOG2_E = 1 / math.log(2)
+
+
+def exponentiate(values: Tensor, shift: Tensor) -> Tensor:
+    """`e^(values - shift)` in place, values (B, L), shift (B,).
+
+    By way of `exp2`, which is up to three times as fast as `exp`.
+    """
+    return values.sub_(shift.unsqueeze(1)).mul_(_LOG2_E).exp2_()
+
 
 def softplus(values: Tensor) -> Tensor:
     """`log(1 + e^x)`; `F.softplus` is off by 2e-9 beyond its threshold of 20."""

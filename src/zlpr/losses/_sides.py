@@ -12,7 +12,6 @@ No side is found by subtracting the other from the whole, and no large constant 
 that does not count: its exponential is exactly 0.
 """
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +21,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from zlpr.losses._arguments import Cells, Weighting, working_dtype
-from zlpr.losses._logsumexp import excess, logsumexp1, softmax1
+from zlpr.losses._logsumexp import excess, exponentiate, logsumexp1, softmax1
 
 # Cells of a block: in float32 they take 1 MB, about what a core's cache holds.
 _BLOCK = 1 << 18
@@ -30,7 +29,6 @@ _BLOCK = 1 << 18
 
 # Where more of the cells than this are positive, a list of their positions does not pay.
 _FEW = 1 / 16
-_LOG2_E = 1 / math.log(2)
 
 
 def values_from_targets(scores: Tensor, targets: Tensor, weighting: Weighting) -> Tensor:
@@ -162,7 +160,7 @@ class HardSides(torch.autograd.Function):
             part = exponents.new_empty(scores[rows].shape) if kept is None else kept[rows]
             positives.write_negatives(part, scores, rows, cells)
             torch.amax(part, dim=1, out=shifts[1, rows]).clamp_(min=0.0)
-            torch.sum(_exponentiate(part, shifts[1, rows]), dim=1, out=totals[1, rows])
+            torch.sum(exponentiate(part, shifts[1, rows]), dim=1, out=totals[1, rows])
         over = excess(shifts, totals)
         ctx.save_for_backward(scores, positive, shifts, over)
         ctx.positives, ctx.kept = positives, kept
@@ -275,13 +273,8 @@ def _slope_of_negatives(
     for rows, cells in positives.blocks():
         part = shift.new_empty(scores[rows].shape)
         positives.write_negatives(part, scores, rows, cells)
-        gradient[rows] = _exponentiate(part, shift[rows]).mul_(scale[rows].unsqueeze(1))
+        gradient[rows] = exponentiate(part, shift[rows]).mul_(scale[rows].unsqueeze(1))
     return gradient
-
-
-def _exponentiate(values: Tensor, shift: Tensor) -> Tensor:
-    """`e^(values - shift)` in place; by way of `exp2`, which is up to three times as fast."""
-    return values.sub_(shift.unsqueeze(1)).mul_(_LOG2_E).exp2_()
 
 
 def _blocks(shape: tuple[int, ...], device: torch.device) -> Iterator[slice]:

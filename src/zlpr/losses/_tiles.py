@@ -8,16 +8,15 @@ from a half-precision copy, turns it into slopes (derivatives by the scores) and
 into the gradients.
 """
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
+from zlpr.losses._logsumexp import excess, exponentiate, softplus
 from zlpr.losses.weight_step import WeightStep
 
 # A tile of scores that stays in a CPU's second-level cache; a GPU wants more work per launch.
@@ -26,7 +25,6 @@ TILE_BYTES_ELSEWHERE = 64 * 2**20
 # Exponentials kept in half precision lie in [0, 1]; this factor moves them to the upper end of
 # float16's range, so that only those below 2e-12 of the largest are lost.
 KEPT_SCALE = 2.0**15
-LOG2_E = math.log2(math.e)
 
 
 @dataclass(frozen=True)
@@ -121,11 +119,6 @@ def tile_width(num_samples: int, num_labels: int, dtype: torch.dtype, device: to
     return max(1, min(num_labels, max(128, room // max(num_samples, 1) // 128 * 128)))
 
 
-def exponentiate_(values: Tensor, shift: Tensor) -> Tensor:
-    """`e^(values - shift)` in place, shift per row; `exp2` is three times as fast as `exp`."""
-    return values.sub_(shift[:, None]).mul_(LOG2_E).exp2_()
-
-
 @dataclass
 class LogSum:
     """A sum of exponentials per sample, as `total * e^maximum`, that never overflows."""
@@ -143,7 +136,7 @@ class LogSum:
         if exponents.shape[1] == 0:
             return
         maximum = torch.maximum(self.maximum, exponents.amax(dim=1))
-        exponentiate_(exponents, maximum)
+        exponentiate(exponents, maximum)
         self.rescale_(maximum)
         self.total += exponents.sum(dim=1)
 
@@ -159,7 +152,7 @@ class LogSum:
     def log_excess(self, bound: Tensor) -> Tensor:
         """`log(e^bound + sum) - bound`, exact also where the sum is tiny beside the bound."""
         above = self.maximum - bound
-        return above + torch.log1p(self.total + torch.expm1(-above))
+        return above + torch.log1p(excess(above, self.total))
 
 
 @dataclass
@@ -282,7 +275,7 @@ class LogSumTally(Tally):
 
     def slopes_(self, scores: Tensor, labels: slice) -> None:
         self._exponents_(scores, labels)
-        exponentiate_(scores, self.negative.maximum)
+        exponentiate(scores, self.negative.maximum)
 
     def slopes_from_kept_(self, values: Tensor, reference: Tensor | None, labels: slice) -> None:
         assert reference is not None  # noqa: S101 - `kept` gave it
@@ -329,7 +322,7 @@ class LSEPTally(LogSumTally):
         self.negative_factor = 1 / self.negative.total.clamp(min=1.0)
         self.positive_factor = 1 / self.positive.total.clamp(min=1.0)
         self.pairs_log = self.negative.log() + self.positive.log()
-        return F.softplus(self.pairs_log)
+        return softplus(self.pairs_log)
 
     def scale(self, upstream: Tensor) -> Tensor:
         return super().scale(upstream) * self.pairs_log.sigmoid()
@@ -344,7 +337,7 @@ class BCETally(Tally):
 
     def add_(self, scores: Tensor, labels: slice) -> None:
         self.terms.mask_(scores, labels)
-        losses = F.softplus(scores)
+        losses = softplus(scores)
         self.terms.weight_(losses, labels)
         self.total += losses.sum(dim=1)
 
@@ -353,7 +346,7 @@ class BCETally(Tally):
 
     def settle(self, positive_scores: Tensor) -> Tensor:
         self.positive_scores = positive_scores
-        losses = F.softplus(-positive_scores)
+        losses = softplus(-positive_scores)
         if self.terms.positive_weight is not None:
             losses *= self.terms.positive_weight
         return self.total + losses.sum(dim=1)

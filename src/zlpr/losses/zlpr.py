@@ -1,12 +1,18 @@
 """ZLPR, the zero-bounded log-sum-exp and pairwise rank-based loss, from targets or from indices."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from zlpr.losses._arguments import Weight, Weighting, check_scores, check_targets, holds
+from zlpr.losses._arguments import (
+    Weight,
+    Weighting,
+    check_indices,
+    check_scores,
+    check_targets,
+)
 from zlpr.losses._bound import as_tensor, subtract_bound
 from zlpr.losses._module import LossModule
 from zlpr.losses._reduce import Reduction, reduce
@@ -109,7 +115,7 @@ def sparse_zlpr_loss(
         Su et al., "ZLPR: A Novel Loss for Multi-label Classification", 2022.
     """
     check_scores(scores)
-    _check_indices(indices, scores)
+    check_indices(indices, scores, num_labels=scores.shape[-1])
     weighting = Weighting.check(scores, label_mask, label_weight, pos_weight)
     scores = subtract_bound(scores, threshold, "threshold")
     return reduce(values_from_indices(scores, indices, weighting), sample_weight, reduction)
@@ -175,27 +181,3 @@ class SparseZLPRLoss(ZLPRLoss):
 
     def _example(self, scores: Tensor) -> Tensor:
         return torch.full((*scores.shape[:-1], 1), -1, device=scores.device)
-
-
-def _check_indices(indices: Any, scores: Tensor) -> None:
-    """Indices are integers in [-1, L), with the scores' leading shape."""
-    if not isinstance(indices, Tensor):
-        raise TypeError(f"indices must be a tensor, got {type(indices).__name__}")
-    if indices.is_floating_point() or indices.is_complex() or indices.dtype is torch.bool:
-        raise TypeError(
-            f"indices must be an integer tensor (the positive labels, padded with -1), "
-            f"got {indices.dtype}"
-        )
-    if indices.dim() != scores.dim() or indices.shape[:-1] != scores.shape[:-1]:
-        raise ValueError(
-            f"indices must have the shape {(*scores.shape[:-1], 'K')} for scores of shape "
-            f"{tuple(scores.shape)}, got {tuple(indices.shape)}"
-        )
-    if indices.numel() == 0:
-        return
-    low, high = torch.aminmax(indices)
-    if not holds((low >= -1) & (high < scores.shape[-1])):
-        raise ValueError(
-            f"indices must lie in [0, {scores.shape[-1]}) or be -1 for padding, "
-            f"got values from {low.item()} to {high.item()}"
-        )
