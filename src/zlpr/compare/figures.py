@@ -195,22 +195,20 @@ def _curve_plot(records: Sequence[RunRecord], setting: Setting, kind: str) -> Fi
     figure, axes = _axes(3.1)
     of_loss = kind == "training loss"
     for loss, curve in lines.items():
-        scale = 1 / (abs(curve.values[0]) or 1.0) if of_loss else 100.0
-        values = [scale * value for value in curve.values]
+        values = _left_to_fall(curve) if of_loss else [100 * value for value in curve.values]
         axes.plot(curve.steps, values, label=loss, **_line_style(loss, list(lines)))
     unit = _step_name(lines.values())
     if of_loss:
         axes.set_xscale("log")
         _plain_log_ticks(axes.xaxis)
-        axes.set_ylim(bottom=0)
     else:
         axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_xlabel(unit)
-    title = "Training loss, first step = 1" if of_loss else f"Validation by {unit}, %"
+    title = "Training loss still to fall, %" if of_loss else f"Validation by {unit}, %"
     axes.set_title(title, loc="left", fontweight="bold")
     _legend_below(figure, len(lines))
     described = {
-        "step": "How the loss fell in the first fit, as a share of its value at the first step.",
+        "step": "How much of its whole fall each loss still had before it, in the first fit.",
         "candidate": "The metric that chooses, on validation, by regularisation tried.",
         "epoch": "The metric that chooses, on validation, after each epoch.",
     }
@@ -408,24 +406,44 @@ def _themed(svg: str, number: int) -> str:
     return svg.replace("<svg ", '<svg aria-hidden="true" focusable="false" ', 1)
 
 
+def _left_to_fall(curve: Curve) -> list[float]:
+    """100 at the first step, 0 at the last: losses of any scale and sign on one axis."""
+    first, last = curve.values[0], curve.values[-1]
+    fall = first - last
+    return [100 * (value - last) / fall if fall else 0.0 for value in curve.values]
+
+
 def _place_names(axes: Any, means: dict[str, Any]) -> None:
-    """Write each point's name beside it, left where the neighbour's name would be in the way."""
-    placed: list[tuple[float, float]] = []
-    values = [float(value) for _, value in means.values()]
-    height = (max(values) - min(values) or 1.0) * 0.075
-    for loss, (seconds, value) in sorted(means.items(), key=lambda item: -item[1][1]):
-        near = any(abs(value - y) < height and abs(math.log(seconds / x)) < 0.9 for x, y in placed)
-        placed.append((seconds, value))
+    """Write each point's name on the side of it where it covers least."""
+    points = {loss: (max(seconds, 1e-3), value) for loss, (seconds, value) in means.items()}
+    pixels = {loss: axes.transData.transform(point) for loss, point in points.items()}
+    taken = [(x - 5, y - 5, x + 5, y + 5) for x, y in pixels.values()]
+    for loss, (x, y) in sorted(pixels.items(), key=lambda item: -item[1][1]):
+        width, half = 7.5 * len(loss), 7.0
+        sides = {
+            (8, 0, "left"): (x + 8, y - half, x + 8 + width, y + half),
+            (-8, 0, "right"): (x - 8 - width, y - half, x - 8, y + half),
+            (0, 13, "center"): (x - width / 2, y + 6, x + width / 2, y + 20),
+            (0, -13, "center"): (x - width / 2, y - 20, x + width / 2, y - 6),
+        }
+        offset = min(sides, key=lambda side: sum(_shared(sides[side], box) for box in taken))
+        taken.append(sides[offset])
         axes.annotate(
             loss,
-            (max(seconds, 1e-3), value),
-            xytext=(-6, 0) if near else (6, 0),
+            points[loss],
+            xytext=(0.72 * offset[0], 0.72 * offset[1]),
             textcoords="offset points",
-            ha="right" if near else "left",
+            ha=offset[2],
             va="center",
             fontsize=9,
             color=ACCENT if _is_zlpr(loss) else INK,
         )
+
+
+def _shared(a: tuple[float, ...], b: tuple[float, ...]) -> float:
+    """The area that two boxes (left, bottom, right, top) have in common."""
+    width, height = min(a[2], b[2]) - max(a[0], b[0]), min(a[3], b[3]) - max(a[1], b[1])
+    return max(0.0, width) * max(0.0, height)
 
 
 def _plain_log_ticks(axis: Any) -> None:

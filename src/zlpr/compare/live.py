@@ -70,7 +70,9 @@ def progress_table(progress: Progress, already_done: int) -> Any:
     spent = duration(progress.elapsed)
     before = f", {already_done} from before" if already_done else ""
     line = Text(f"{finished} of {total} runs in {spent}{before}{_time_left(progress)}")
-    return Group(table, ProgressBar(total=total, completed=finished, width=60), line)
+    below = Table.grid(padding=(0, 2, 0, 0))
+    below.add_row(ProgressBar(total=total, completed=finished, width=40), line)
+    return Group(table, below)
 
 
 def duration(seconds: float) -> str:
