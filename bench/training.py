@@ -1,0 +1,269 @@
+"""Training and prediction speed of the linear model, beside what a user would pick instead.
+
+    python bench/training.py linear --data goemotions --peer fasttext=ENV/bin/python …
+    python bench/training.py scale --data titles.jsonl.xz
+    python bench/training.py transformer --data goemotions
+
+`linear`: `--data` is a folder with the published simplified split of GoEmotions. One fit at a fixed
+regularisation, features included, of zlpr and of each peer, turn by turn in one run; then each
+one's test Micro-F1 at the threshold that is best on validation; then what choosing the
+regularisation costs, and how many texts a second the fitted model predicts. `--peer NAME=PYTHON`
+gives a peer's own environment; a peer without one, or whose package is missing, is left out with a
+word. Bars: no slower than any peer, Micro-F1 at least theirs, choosing within three fits, 20,000
+texts a second.
+
+`scale`: one file of texts; trains with the defaults and reports time and peak memory. Bars: 10
+minutes, 6 GB.
+
+`transformer`: see `bench/training_transformer.py`, which takes the same arguments.
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import training_peers
+import training_transformer
+from zlpr.cli._console import print_table
+from zlpr.data import Dataset, load, make_split
+from zlpr.decoding import Threshold
+from zlpr.metrics import evaluate
+from zlpr.training import TrainingConfig, fit
+from zlpr.training.linear import extract_features, train_linear
+
+REGULARISATION = 0.3
+# The published simplified split of GoEmotions: text, label numbers, id, without a header.
+SIMPLIFIED = {
+    "header": False,
+    "quoted": False,
+    "text": 0,
+    "labels": 1,
+    "label_delimiter": ",",
+    "id": 2,
+}
+OURS = "zlpr"
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One way to train, its time and its quality."""
+
+    name: str
+    seconds: float
+    micro_f1: float
+    subset_accuracy: float
+
+
+def judge(name: str, seconds: list[float], scores: dict[str, Any], data: dict[str, Dataset]) -> Arm:
+    """The best time, and the test figures at the threshold that is best on validation."""
+    rule = Threshold().fit(data["validation"].labels, scores["validation"], metric="micro_f1")
+    figures = evaluate(data["test"].labels, scores["test"], rule(scores["test"]))
+    return Arm(name, min(seconds), figures["micro_f1"], figures["subset_accuracy"])
+
+
+def timed(work: Callable[[], Any], repeat: int) -> tuple[list[float], Any]:
+    """Times of several runs, and what the last one gave."""
+    seconds, result = [], None
+    for _ in range(repeat):
+        start = time.perf_counter()
+        result = work()
+        seconds.append(time.perf_counter() - start)
+    return seconds, result
+
+
+def fit_once(data: dict[str, Dataset], config: TrainingConfig) -> Any:
+    """Features of the training texts and one fit, as the peers do it."""
+    nothing = data["validation"].select([0])
+    return train_linear(data["train"], nothing, config).model
+
+
+def run_peer(name: str, python: str, source: Path, repeat: int) -> tuple[list[float], Any] | str:
+    """A peer's times and scores, or why there are none."""
+    with tempfile.TemporaryDirectory() as folder:
+        scores = Path(folder) / "scores.npz"
+        script = Path(training_peers.__file__)
+        command = [python, str(script), name, str(source), str(scores), "--repeat", str(repeat)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        except OSError as trouble:
+            return str(trouble)
+        if done.returncode:
+            return (done.stderr.strip().splitlines() or ["failed"])[-1]
+        found = np.load(scores)
+        return found["seconds"].tolist(), {part: found[part] for part in ("validation", "test")}
+
+
+def linear(args: argparse.Namespace) -> dict[str, Any]:
+    """The linear model beside its peers."""
+    whole = load(args.data, **SIMPLIFIED)
+    data = {part: whole.part(part) for part in ("train", "validation", "test")}
+    config = TrainingConfig(regularisation=args.regularisation)
+    fit_once({"train": data["train"].select(range(500)), **data}, config)  # imports, first use
+    seconds, model = timed(lambda: fit_once(data, config), args.repeat)
+    scores = {part: model.predict_scores(data[part].texts) for part in ("validation", "test")}
+    arms = [judge(OURS, seconds, scores, data)]
+    peers = dict(entry.split("=", 1) for entry in args.peer)
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "data.json"
+        source.write_text(json.dumps(as_json(data)), encoding="utf-8")
+        for name in training_peers.PEERS:
+            found = (
+                run_peer(name, peers[name], source, args.repeat) if name in peers else "no --peer"
+            )
+            if isinstance(found, str):
+                print(f"{name}: left out ({found})", file=sys.stderr)
+            else:
+                arms.append(judge(name, *found, data))
+    return {
+        "arms": [asdict(arm) for arm in arms],
+        "choosing": choosing(data, args),
+        "texts_per_second": prediction(model, data["test"].texts, args.repeat),
+    }
+
+
+def as_json(data: dict[str, Dataset]) -> dict[str, Any]:
+    """The data for a process that knows nothing of zlpr."""
+    parts = {
+        name: {"texts": list(part.texts or []), "labels": [r.tolist() for r in label_rows(part)]}
+        for name, part in data.items()
+    }
+    return {**parts, "num_labels": data["train"].num_labels}
+
+
+def label_rows(data: Dataset) -> list[np.ndarray]:
+    """The label numbers of each sample."""
+    return np.split(data.labels.indices, data.labels.indptr[1:-1])
+
+
+def choosing(data: dict[str, Dataset], args: argparse.Namespace) -> dict[str, float]:
+    """Time to choose the regularisation and to fit once at the chosen one, features at hand."""
+    features = extract_features(data["train"], data["validation"])
+
+    def run(regularisation: float | None) -> Any:
+        config = TrainingConfig(regularisation=regularisation)
+        return train_linear(data["train"], data["validation"], config, features=features)
+
+    path, chosen = timed(lambda: run(None), args.repeat)
+    single, _ = timed(lambda: run(chosen.chosen["regularisation"]), args.repeat)
+    return {
+        "regularisation": chosen.chosen["regularisation"],
+        "values": len(chosen.history),
+        "path_seconds": min(path),
+        "single_seconds": min(single),
+        "fits": min(path) / min(single),
+    }
+
+
+def prediction(model: Any, texts: Any, repeat: int) -> float:
+    """Short texts a second, from text to scores, over as many texts as make a fair sample."""
+    many = list(texts) * -(-20_000 // len(texts))
+    seconds, _ = timed(lambda: model.predict_scores(many), repeat)
+    return len(many) / min(seconds)
+
+
+def scale(args: argparse.Namespace) -> dict[str, Any]:
+    """Train on one large file with the defaults."""
+    start = time.perf_counter()
+    data = make_split(load(args.data))
+    parts = {part: data.part(part) for part in ("train", "validation", "test")}
+    read = time.perf_counter()
+    config = TrainingConfig(regularisation=args.regularisation)
+    result = fit(parts["train"], parts["validation"], config)
+    trained = time.perf_counter()
+    scores = result.model.predict_scores(parts["test"].texts)
+    figures = evaluate(parts["test"].labels, scores, result.model.decoder(scores))
+    return {
+        "samples": len(data),
+        "labels": data.num_labels,
+        "features": result.num_features,
+        "reading_seconds": read - start,
+        "training_seconds": trained - read,
+        "seconds": time.perf_counter() - start,
+        "peak_gigabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+        "chosen": dict(result.chosen),
+        "micro_f1": figures["micro_f1"],
+        "subset_accuracy": figures["subset_accuracy"],
+        "average_precision": figures["average_precision"],
+    }
+
+
+def show_linear(result: dict[str, Any]) -> None:
+    """The table and whether the bars are met."""
+    ours, *peers = result["arms"]
+    rows = [
+        [
+            arm["name"],
+            f"{arm['seconds']:.2f}",
+            f"{arm['seconds'] / ours['seconds']:.2f}",
+            f"{arm['micro_f1']:.4f}",
+            f"{arm['subset_accuracy']:.4f}",
+        ]
+        for arm in result["arms"]
+    ]
+    print_table(["arm", "seconds", "times ours", "test Micro-F1", "subset accuracy"], rows)
+    choice = result["choosing"]
+    print(
+        f"choosing among {choice['values']} regularisations: {choice['path_seconds']:.2f} s, "
+        f"{choice['fits']:.2f} times one fit at the chosen {choice['regularisation']:.3g}"
+    )
+    print(f"prediction: {result['texts_per_second']:,.0f} texts a second")
+    bars = {
+        "no slower than any peer": all(ours["seconds"] <= peer["seconds"] for peer in peers),
+        "Micro-F1 at least any peer's": all(ours["micro_f1"] >= p["micro_f1"] for p in peers),
+        "choosing costs at most three fits": choice["fits"] <= 3,
+        "20,000 texts a second": result["texts_per_second"] >= 20_000,
+    }
+    for name, met in bars.items():
+        print(f"{'met' if met else 'MISSED'}: {name}")
+
+
+def show_scale(result: dict[str, Any]) -> None:
+    """The figures and whether the bars are met."""
+    for name, value in result.items():
+        print(f"{name}: {value:,.3f}" if isinstance(value, float) else f"{name}: {value}")
+    print(f"{'met' if result['seconds'] <= 600 else 'MISSED'}: within 10 minutes")
+    print(f"{'met' if result['peak_gigabytes'] <= 6 else 'MISSED'}: within 6 GB")
+
+
+def main() -> None:
+    """Run one of the benchmarks."""
+    if sys.argv[1:2] == ["transformer"]:
+        sys.argv.pop(1)
+        training_transformer.main()
+        return
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    kinds = parser.add_subparsers(required=True, metavar="linear | scale | transformer")
+    for name, work, show, default in (
+        ("linear", linear, show_linear, REGULARISATION),
+        ("scale", scale, show_scale, None),
+    ):
+        kind = kinds.add_parser(name)
+        kind.add_argument("--data", required=True)
+        kind.add_argument("--regularisation", type=float, default=default)
+        kind.add_argument("--repeat", type=int, default=3)
+        kind.add_argument("--peer", action="append", default=[], metavar="NAME=PYTHON")
+        kind.add_argument("--json", metavar="FILE", help="write the figures here as well")
+        kind.set_defaults(work=work, show=show)
+    args = parser.parse_args()
+    os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count()))
+    result = args.work(args)
+    args.show(result)
+    if args.json:
+        Path(args.json).write_text(json.dumps(result, indent=2), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
