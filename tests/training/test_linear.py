@@ -39,6 +39,20 @@ def test_validation_chooses_the_regularisation():
     assert len(fixed.history) == 1
 
 
+def test_a_multiple_of_the_features_gives_the_same_scores():
+    generator = np.random.default_rng(0)
+    features = sparse.random_array((200, 30), density=0.2, rng=generator, dtype=np.float32).tocsr()
+    labels = sparse.csr_array((features[:, :4] > 0.3).toarray())
+    names = tuple("abcd")
+    one, ten = (
+        Dataset(labels=labels, label_names=names, features=features * scale) for scale in (1, 10)
+    )
+    results = [fit(data, data, TrainingConfig()) for data in (one, ten)]
+    chosen = [result.chosen["regularisation"] for result in results]
+    assert chosen[1] == pytest.approx(100 * chosen[0], rel=1e-3)
+    np.testing.assert_allclose(*(result.validation_scores for result in results), atol=0.02)
+
+
 def test_a_multiple_of_a_loss_gives_the_same_model():
     train, validation, _ = fitted.parts()
     one, ten = (

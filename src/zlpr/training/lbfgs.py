@@ -13,6 +13,8 @@ Objective = Callable[[Tensor], tuple[float, Tensor]]
 
 # Gains below this share of the value are rounding.
 PRECISION = 1e-8
+# Iterations over which gains are averaged.
+PATIENCE = 3
 # A line search gives up below this share of the quasi-Newton step.
 SMALLEST_STEP = 1e-6
 
@@ -74,8 +76,9 @@ def minimise(
         start: is left as it was.
         preconditioner: positive, broadcastable to `start`; None is 1 everywhere.
         reference: the value of a model that knows nothing; None is the value at the start.
-        tolerance: stop once an iteration gains less than this share of what was gained over the
-            reference, whatever the objective's scale and offset.
+        tolerance: stop once three iterations gain less than this share each, on average, of what
+            was gained over the reference, whatever the objective's scale and offset. One may gain
+            little for being the first after a warm start, without past steps to go by.
         max_iterations: at most so many steps.
         memory: how many past steps to keep; each takes twice the parameters' memory.
         callback: called after each iteration.
@@ -90,6 +93,7 @@ def minimise(
     value, gradient = objective(parameters)
     reference = value if reference is None else reference
     pairs: deque[_Pair] = deque(maxlen=memory)
+    before: deque[float] = deque(maxlen=PATIENCE)  # the values of the last iterations
     evaluations, converged = 1, False
     iteration = 0
     for iteration in range(1, max_iterations + 1):
@@ -110,11 +114,12 @@ def minimise(
         curvature = dot(found.step, change)
         if curvature > 1e-10 * dot(change, change):
             pairs.append(_Pair(found.step, change, 1.0 / curvature))
-        decrease = value - found.value
+        before.append(value)
         parameters, value, gradient = found.parameters, found.value, found.gradient
         if callback is not None:
-            callback(Step(iteration, value, decrease))
-        if decrease <= max(tolerance * (reference - value), PRECISION * abs(value)):
+            callback(Step(iteration, value, before[-1] - value))
+        least = max(tolerance * (reference - value), PRECISION * abs(value))
+        if len(before) == PATIENCE and before[0] - value <= PATIENCE * least:
             converged = True
             break
     return Minimum(parameters, value, iteration, evaluations, converged)

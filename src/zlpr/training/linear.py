@@ -21,10 +21,10 @@ from zlpr.training.saved_path import Attempt, SavedPath
 from zlpr.training.selection import is_better, validation_metric
 from zlpr.training.solvers import Solver, choose_solver
 
-# Values of the regularisation: the loss's own scale first, so that a loss and twice that loss get
-# the same model, then by this ratio in the direction in which validation improves.
+# Values of the regularisation: the scale of loss and features first, so that a loss and twice that
+# loss get the same model, then by this ratio in the direction in which validation improves.
 RATIO = 10**0.5
-MOST_VALUES = 5
+MOST_VALUES = 6
 
 
 @dataclass(frozen=True)

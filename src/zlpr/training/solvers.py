@@ -18,11 +18,17 @@ from zlpr.training.config import TrainingConfig
 from zlpr.training.extras import Softened, soften
 from zlpr.training.lbfgs import Step, minimise
 from zlpr.training.loss import create_loss
-from zlpr.training.objective import LinearObjective, csr, log_odds, loss_and_slopes
+from zlpr.training.objective import (
+    LinearObjective,
+    column_squares,
+    csr,
+    log_odds,
+    loss_and_slopes,
+)
 from zlpr.training.saved_path import SavedEpochs
 
-# Stop when an iteration gains less than this share of all gain so far.
-TOLERANCE = 3e-4
+# Stop when iterations gain less than this share of all gain so far.
+TOLERANCE = 2e-4
 MAX_ITERATIONS = 100
 # Bytes that L-BFGS may take for its past steps and vectors; above it, training goes in batches.
 MEMORY = 3 * 2**30
@@ -61,7 +67,7 @@ class Solver(abc.ABC):
 
     @abc.abstractmethod
     def balance(self) -> float:
-        """The loss's own scale, at which regularisation starts to matter."""
+        """The regularisation that is as strong as the data."""
 
     @abc.abstractmethod
     def solve(
@@ -100,7 +106,7 @@ class WholeData(Solver):
         return self.objective.start()
 
     def balance(self) -> float:
-        """Half a sample's summed absolute slopes at the start."""
+        """The scale of loss and features; see `LinearObjective.balance`."""
         return self.objective.balance()
 
     def solve(
@@ -154,12 +160,13 @@ class Batches(Solver):
         return parameters
 
     def balance(self) -> float:
-        """Half a sample's summed absolute slopes at the start, in its first batch."""
+        """The scale of loss and features, by the slopes of a first batch."""
         rows = np.arange(min(self.batch_size, self.labels.shape[0]))
         targets = torch.from_numpy(self.labels[rows].toarray())
         scores = self.start()[-1].expand(len(rows), -1).contiguous()
         _, slopes = loss_and_slopes(self.loss, scores, targets, None)
-        return float(slopes.abs().sum()) / 2.0  # the loss is a mean: its slopes are n times smaller
+        length = float(column_squares(self.features).sum()) / self.labels.shape[0]
+        return float(length * slopes.abs().sum() / 2.0)  # of a mean, so already divided by samples
 
     def solve(
         self,
