@@ -103,6 +103,36 @@ def test_labels_without_a_training_sample_are_named(tmp_path, capsys):
     assert "no training sample and cannot be learned: rare" in capsys.readouterr().out
 
 
+def test_a_disk_that_fills_up_is_one_line_and_leaves_the_previous_model(folder, file):
+    """The operating system refuses to write more than 20 kB to a file."""
+    code = """
+import resource, sys
+from zlpr.cli.main import main
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+raise SystemExit(main(sys.argv[1:]))
+"""
+    before = (folder / "model.safetensors").read_bytes()
+    command = [
+        sys.executable,
+        "-c",
+        code,
+        "train",
+        str(file),
+        "--out",
+        str(folder),
+        "--loss",
+        "bce",
+    ]
+    finished = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert finished.returncode == 1
+    assert finished.stderr.strip().endswith("File too large")
+    assert "\n" not in finished.stderr.strip()
+    assert zlpr.load(folder).record.loss == "zlpr"
+    assert (folder / "model.safetensors").read_bytes() == before
+    leftovers = {path.name for path in folder.parent.iterdir()} - {folder.name}
+    assert leftovers <= {f"{folder.name}.checkpoint"}
+
+
 @pytest.mark.slow
 def test_a_killed_run_goes_on_and_ends_with_the_same_weights(file, tmp_path):
     """SIGKILL in the middle of the epochs, then the same command again."""

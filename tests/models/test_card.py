@@ -9,7 +9,9 @@ def test_the_card_shows_data_figures_decoding_and_limits():
     assert "| Micro-F1 | 0.7500 |" in card
     assert "| share of samples without a predicted label | 0.1250 |" in card
     assert f"train samples: {len(fitted.parts()[0])}" in card
-    assert "threshold" in card
+    threshold = result.model.decoder.to_config()["threshold"]
+    assert f"By the rule `threshold` (threshold = {threshold:.4g}), fitted on validation" in card
+    assert "the loss's own bound" in model_card(fitted.result(decode="zero").model)
     assert "## Limits" in card
     for name in result.model.label_names:
         assert name in card

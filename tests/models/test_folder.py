@@ -144,26 +144,6 @@ def test_a_failed_save_leaves_the_previous_model(saved, monkeypatch):
     assert [path.name for path in saved.parent.iterdir()] == ["model"]
 
 
-def test_a_disk_that_fills_up_leaves_the_previous_model(saved):
-    """The operating system itself refuses to write more than 100 kB to a file."""
-    code = """
-import resource, sys
-from tests.models import fitted
-model = fitted.result("bce").model
-resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-try:
-    model.save(sys.argv[1])
-except Exception as fault:
-    print(type(fault).__name__)
-"""
-    finished = subprocess.run(
-        [sys.executable, "-c", code, str(saved)], capture_output=True, text=True, check=True
-    )
-    assert finished.stdout.strip() in {"OSError", "SafetensorError"}
-    assert zlpr.load(saved).record.loss == "zlpr"
-    assert [path.name for path in saved.parent.iterdir()] == ["model"]
-
-
 def test_a_save_that_was_killed_between_its_renames_is_repaired(saved):
     previous = saved.with_name(".model.previous")
     saved.rename(previous)

@@ -44,6 +44,6 @@ def test_a_model_of_features_takes_features(make):
     data = Dataset(labels=sparse.csr_array(labels), label_names=("a", "b"), features=make(features))
     model = fit(data, data, TrainingConfig()).model
     predicted = model.decoder(model.predict_scores(make(features)))
-    assert (predicted == labels).mean() > 0.95
+    assert (predicted == labels).mean() > 0.9
     with pytest.raises(UserError, match=r"6 features a sample, got a matrix of shape \(2, 5\)"):
         model.predict(np.zeros((2, 5)))

@@ -8,6 +8,7 @@ from zlpr._errors import UserError
 from zlpr.data import Dataset
 from zlpr.training import TrainingConfig, fit, saved_path
 from zlpr.training.linear import MOST_VALUES, Scaling, extract_features
+from zlpr.training.solvers import choose_solver
 
 
 def same(one, other):
@@ -39,18 +40,34 @@ def test_validation_chooses_the_regularisation():
     assert len(fixed.history) == 1
 
 
-def test_a_multiple_of_the_features_gives_the_same_scores():
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_the_scale_of_a_feature_makes_no_difference(make):
     generator = np.random.default_rng(0)
-    features = sparse.random_array((200, 30), density=0.2, rng=generator, dtype=np.float32).tocsr()
-    labels = sparse.csr_array((features[:, :4] > 0.3).toarray())
-    names = tuple("abcd")
-    one, ten = (
-        Dataset(labels=labels, label_names=names, features=features * scale) for scale in (1, 10)
-    )
-    results = [fit(data, data, TrainingConfig()) for data in (one, ten)]
-    chosen = [result.chosen["regularisation"] for result in results]
-    assert chosen[1] == pytest.approx(100 * chosen[0], rel=1e-3)
+    features = sparse.random_array((200, 30), density=0.2, rng=generator).toarray()
+    labels = sparse.csr_array(features[:, :4] > 0.3)
+    scales = 10.0 ** generator.integers(-2, 3, 30)
+    results = []
+    for scaled in (features, features * scales):
+        data = Dataset(labels=labels, label_names=tuple("abcd"), features=make(scaled))
+        results.append(fit(data, data, TrainingConfig()))
+        np.testing.assert_allclose(
+            results[-1].model.predict_scores(make(scaled)), results[-1].validation_scores, atol=1e-3
+        )
+    first, second = (result.chosen["regularisation"] for result in results)
+    assert first == pytest.approx(second, rel=1e-3)
     np.testing.assert_allclose(*(result.validation_scores for result in results), atol=0.02)
+
+
+def test_a_multiple_of_the_rows_scales_the_regularisation():
+    """The solver itself, without the scaling of features: r grows with the squared length."""
+    features = sparse.random_array((200, 30), density=0.2, rng=np.random.default_rng(0)).tocsr()
+    labels = sparse.csr_array((features[:, :4] > 0.3).toarray())
+    for loss in ("zlpr", "ranking"):
+        one, ten = (
+            choose_solver((features * scale).astype("f4"), labels, TrainingConfig(loss=loss))
+            for scale in (1.0, 10.0)
+        )
+        assert ten.balance() == pytest.approx(100 * one.balance(), rel=1e-4)
 
 
 def test_a_multiple_of_a_loss_gives_the_same_model():
@@ -147,6 +164,8 @@ def test_dense_features_are_standardised_and_the_scores_are_those_of_the_raw_one
     scaled = Scaling.of(features).apply(features)
     np.testing.assert_allclose(scaled[:, :3].std(0), 1.0, rtol=1e-3)
     np.testing.assert_allclose(scaled.mean(0), 0.0, atol=1e-3)
+    thin = sparse.csr_array([[0.0, -4.0], [0.0, 2.0]])
+    assert Scaling.of(thin).apply(thin).toarray().tolist() == [[0.0, -1.0], [0.0, 0.5]]
 
 
 def test_features_that_cannot_be_used_are_named():

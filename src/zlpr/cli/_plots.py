@@ -1,6 +1,5 @@
 """The figures of `zlpr evaluate --plot`."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,8 +7,10 @@ import numpy as np
 
 from zlpr._atomic import replacing
 from zlpr._errors import UserError
+from zlpr.data.plots import fonts, tick_names
 
 if TYPE_CHECKING:
+    from zlpr.data import Dataset
     from zlpr.decoding import ReliabilityCurve
     from zlpr.metrics import LabelReport
 
@@ -18,7 +19,7 @@ BLUE, GREY = "#2f6db3", "#9aa5b1"
 
 
 def plot_evaluation(
-    curve: "ReliabilityCurve", report: "LabelReport", names: Sequence[str], path: Path
+    curve: "ReliabilityCurve", report: "LabelReport", data: "Dataset", path: Path
 ) -> None:
     """Draw reliability and F1 per label side by side, into a file of the kind its ending says."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -27,13 +28,13 @@ def plot_evaluation(
     kinds = sorted(FigureCanvasAgg(Figure()).get_supported_filetypes())
     if path.suffix[1:].lower() not in kinds:
         raise UserError(f"--plot {path}: the ending must be one of {', '.join(kinds)}")
-    bars = min(len(names), MOST_BARS)
+    bars = min(data.num_labels, MOST_BARS)
     figure = Figure(figsize=(12, max(4.5, 1.2 + 0.24 * bars)), layout="constrained")
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.2))
     _draw_reliability(left, curve)
-    if len(names) <= MOST_BARS:
-        _draw_bars(right, report, names)
+    if data.num_labels <= MOST_BARS:
+        _draw_bars(right, report, data)
     else:
         _draw_by_frequency(right, report)
     with replacing(path) as beside:
@@ -56,14 +57,17 @@ def _draw_reliability(axes: Any, curve: "ReliabilityCurve") -> None:
     axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="predicted probability", ylabel="observed share")
     axes.set_aspect("equal")
     axes.set_title(f"Reliability, calibration error {curve.expected_calibration_error:.4f}")
-    axes.legend(loc="upper left", frameon=False, fontsize=9)
+    axes.legend(loc="lower right", frameon=False, fontsize=9)
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _draw_bars(axes: Any, report: "LabelReport", names: Sequence[str]) -> None:
+def _draw_bars(axes: Any, report: "LabelReport", data: "Dataset") -> None:
     order = np.argsort(report.f1, kind="stable")
-    labels = [f"{names[i]}  ({int(report.support[i]):,})" for i in order.tolist()]
-    axes.barh(labels, report.f1[order], color=BLUE, height=0.7)
+    counts = report.support[order].tolist()
+    names = zip(tick_names(data, order), counts, strict=True)
+    axes.barh(range(len(order)), report.f1[order], color=BLUE, height=0.7)
+    ticks = [f"{name}  ({count:,})" for name, count in names]
+    axes.set_yticks(range(len(order)), ticks, family=fonts())
     axes.set(xlim=(0, 1), xlabel="F1")
     axes.margins(y=0.01)
     axes.set_title("F1 per label (number of true samples)")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from zlpr._errors import UserError
 from zlpr.cli._console import print_json, print_table
 from zlpr.cli._figures import figure_rows
+from zlpr.cli._progress import progress
 from zlpr.cli._reading import add_reading_arguments, load_data
 
 if TYPE_CHECKING:
@@ -52,11 +53,12 @@ def run(args: argparse.Namespace) -> None:
 
     model = load(args.model)
     data = _part(_read(model, args), args.part)
-    evaluation = Evaluation.of(model, data, zero_bound=args.zero_bound)
+    with progress(f"predicting {len(data):,} samples"):
+        evaluation = Evaluation.of(model, data, zero_bound=args.zero_bound)
     if args.plot:
         from zlpr.cli._plots import plot_evaluation
 
-        plot_evaluation(evaluation.curve, evaluation.report, data.label_names, Path(args.plot))
+        plot_evaluation(evaluation.curve, evaluation.report, data, Path(args.plot))
     if args.json:
         print_json(evaluation.to_json())
     else:

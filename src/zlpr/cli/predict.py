@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from zlpr._errors import UserError
+from zlpr.cli._progress import progress
 from zlpr.cli._reading import add_reading_arguments, reading_options
 
 if TYPE_CHECKING:
@@ -52,7 +53,9 @@ def run(args: argparse.Namespace) -> None:
     if args.texts and args.file:
         raise UserError("give texts or --file, not both")
     model = load(args.model)
-    with replacing(args.out) if args.out else nullcontext() as beside:
+    # With answers on the screen they are progress enough.
+    waiting = progress(f"predicting into {args.out}") if args.out else nullcontext()
+    with waiting, replacing(args.out) if args.out else nullcontext() as beside:
         stream = beside.open("w", encoding="utf-8", newline="") if beside else sys.stdout
         with stream if beside else nullcontext():
             writer = _csv_writer if args.csv else _json_writer

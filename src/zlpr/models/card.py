@@ -57,7 +57,7 @@ def model_card(model: "FittedModel") -> str:
             "",
             "## How it decides",
             "",
-            f"Decoding rule: `{model.decoder.to_config()}`, fitted on validation data.",
+            _decides(model),
             "",
             "## Limits",
             "",
@@ -72,6 +72,16 @@ def model_card(model: "FittedModel") -> str:
             "",
         ]
     )
+
+
+def _decides(model: "FittedModel") -> str:
+    config = dict(model.decoder.to_config())
+    rule = str(config.pop("rule"))
+    if rule == "zero":
+        return "A label is predicted where its score is above 0, the loss's own bound."
+    numbers = {name: value for name, value in config.items() if isinstance(value, int | float)}
+    values = ", ".join(f"{name} = {value:.4g}" for name, value in numbers.items())
+    return f"By the rule `{rule}`{f' ({values})' if values else ''}, fitted on validation data."
 
 
 def _figures(metrics: Mapping[str, Mapping[str, float]]) -> list[str]:

@@ -67,10 +67,10 @@ class LinearModel(FittedModel):
 
     def save_parts(self, folder: Path) -> dict[str, Any]:
         """Write the weights and the vocabulary."""
-        from safetensors.numpy import save_file
+        from safetensors.numpy import save
 
         weights = {"weight": np.ascontiguousarray(self.weight), "bias": self.bias}
-        save_file(weights, folder / WEIGHTS)
+        (folder / WEIGHTS).write_bytes(save(weights))  # a full disk is an OSError this way
         if self.text_features is not None:
             text = json.dumps(self.text_features.to_json(), ensure_ascii=False)
             (folder / VOCABULARY).write_text(text, encoding="utf-8")

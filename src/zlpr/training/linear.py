@@ -35,7 +35,7 @@ class ExtractedFeatures:
         train: of shape (training samples, features).
         validation: of shape (validation samples, features).
         text_features: what made them from texts; None where the data came with features.
-        scaling: what the data's own features were standardised by; None where they were not.
+        scaling: what the data's own features were scaled by; None for texts.
     """
 
     train: Matrix
@@ -46,32 +46,41 @@ class ExtractedFeatures:
 
 @dataclass(frozen=True)
 class Scaling:
-    """Mean and deviation per feature, by which regularisation treats dense features alike."""
+    """Shift and scale per feature, by which regularisation treats given features alike.
 
-    mean: NDArray[np.float32]
-    deviation: NDArray[np.float32]
+    Dense features are brought to mean 0 and deviation 1; sparse ones, which stay sparse, to a
+    largest absolute value of 1. A constant feature keeps its scale.
+    """
+
+    shift: NDArray[np.float32]
+    scale: NDArray[np.float32]
 
     @classmethod
-    def of(cls, features: NDArray[Any]) -> "Scaling":
-        """Of the training samples; a constant feature keeps its scale."""
-        deviation = features.std(axis=0, dtype=np.float64)
-        deviation = np.where(deviation > 0, deviation, 1.0)
-        return cls(
-            features.mean(axis=0, dtype=np.float64).astype(np.float32),
-            deviation.astype(np.float32),
-        )
+    def of(cls, features: Any) -> "Scaling":
+        """What the training samples call for."""
+        if _is_sparse(features):
+            scale = np.asarray(abs(features).max(axis=0).toarray(), dtype=np.float64).ravel()
+            shift = np.zeros_like(scale)
+        else:
+            scale = features.std(axis=0, dtype=np.float64)
+            shift = features.mean(axis=0, dtype=np.float64)
+        scale = np.where(scale > 0, scale, 1.0)
+        return cls(shift.astype(np.float32), scale.astype(np.float32))
 
-    def apply(self, features: NDArray[Any]) -> NDArray[np.float32]:
-        """Features of mean 0 and deviation 1."""
-        scaled = (features - self.mean) / self.deviation
-        return np.asarray(scaled, dtype=np.float32)
+    def apply(self, features: Any) -> Any:
+        """The features, shifted and scaled, of the same kind."""
+        if _is_sparse(features):
+            scaled: Any = sparse.csr_array(features, copy=True)
+            scaled.data /= self.scale[scaled.indices]
+            return scaled
+        return np.asarray((features - self.shift) / self.scale, dtype=np.float32)
 
     def undo(
         self, weight: NDArray[np.float32], bias: NDArray[np.float32]
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Weights that give the same scores on the features as they were."""
-        plain = weight / self.deviation[:, None]
-        return plain, np.asarray(bias - self.mean @ plain, dtype=np.float32)
+        plain = weight / self.scale[:, None]
+        return plain, np.asarray(bias - self.shift @ plain, dtype=np.float32)
 
 
 def extract_features(
@@ -79,8 +88,8 @@ def extract_features(
 ) -> ExtractedFeatures:
     """Learn the features on the training part alone and apply them to both.
 
-    Texts become TF-IDF n-grams. The data's own features are taken as they are where they are
-    sparse, and standardised where they are dense.
+    Texts become TF-IDF n-grams. The data's own features are scaled, so that the regularisation
+    treats them alike; a fitted model takes them as they were.
     """
     if train.texts is not None and validation.texts is not None:
         text_features = TextFeatures(config)
@@ -89,8 +98,6 @@ def extract_features(
     first, second = check_features(train.features), check_features(validation.features)
     if first.shape[1] != second.shape[1]:
         raise UserError(f"training has {first.shape[1]} features, validation {second.shape[1]}")
-    if not isinstance(first, np.ndarray):
-        return ExtractedFeatures(first, second, None)
     scaling = Scaling.of(first)
     return ExtractedFeatures(scaling.apply(first), scaling.apply(second), None, scaling)
 
@@ -212,6 +219,10 @@ class _Search:
 
 def _stage(regularisation: float) -> str:
     return f"regularisation {regularisation:.3g}"
+
+
+def _is_sparse(matrix: Any) -> bool:
+    return bool(sparse.issparse(matrix))
 
 
 def _split(parameters: Tensor) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

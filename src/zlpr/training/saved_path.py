@@ -84,10 +84,10 @@ class SavedEpochs:
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], text: Mapping[str, str]) -> None:
     """A safetensors file with text beside the tensors, whole or not at all."""
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
     with replacing(path) as beside:
-        save_file(dict(tensors), beside, metadata=dict(text))
+        beside.write_bytes(save(dict(tensors), metadata=dict(text)))
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
