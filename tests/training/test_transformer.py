@@ -299,3 +299,25 @@ def test_a_users_mistake_is_one_clear_line(bert: Path, tmp_path: Path) -> None:
     (tmp_path / "broken" / "model.safetensors").write_bytes(b"cut short")
     with pytest.raises(UserError, match="cannot load the model"):
         worker.run(settings(tmp_path / "broken"))
+
+
+def test_mixed_precision_trains_in_half_and_leaves_a_model_in_single(
+    bert: Path, tmp_path: Path
+) -> None:
+    config = TrainingConfig(**settings(bert, mixed_precision="bf16", epochs=1))
+    result = fit(TRAIN, VALIDATION, config)
+    exact = fit(TRAIN, VALIDATION, dataclasses.replace(config, mixed_precision="auto"))
+    assert result.model.network.dtype == torch.float32
+    assert result.history[0].loss == pytest.approx(exact.history[0].loss, rel=0.05)
+    assert (result.validation_scores != exact.validation_scores).any()
+    result.model.save(tmp_path / "model")
+    np.testing.assert_array_equal(
+        zlpr.load(tmp_path / "model").predict_scores(VALIDATION.inputs), result.validation_scores
+    )
+
+
+def test_half_precision_is_not_chosen_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert transformer._precision("auto") == {"bf16": False, "fp16": False}
+    with pytest.raises(UserError, match="mixed_precision 'fp16': needs a GPU"):
+        transformer._precision("fp16")

@@ -1,9 +1,11 @@
 """Fine-tuning of a transformers encoder: from data and settings to a fitted model."""
 
 import contextlib
+import itertools
 import math
 import os
 import random
+import re
 import shutil
 import tempfile
 import time
@@ -89,8 +91,6 @@ RECIPES: Mapping[str, Recipe] = {
         max_gradient_norm=0.0,
     ),
 }
-
-
 _BOARD = "TENSORBOARD_LOGGING_DIR"  # where Trainer's TensorBoard logs go if it is set
 
 
@@ -391,7 +391,9 @@ def _is_lost_process(error: RuntimeError) -> bool:
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+    """What an error says, without the place in a library's source that it comes from."""
+    line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return re.sub(r"^\[[^\]]*\]\s*", "", line)
 
 
 @dataclass(frozen=True)
@@ -404,7 +406,8 @@ class _Validation:
     def __call__(self, prediction: transformers.EvalPrediction) -> dict[str, float]:
         """Figures by name."""
         scores, targets = np.asarray(prediction.predictions), np.asarray(prediction.label_ids)
-        device = next(iter(self.loss.state_dict().values()), torch.empty(0)).device
+        tensors = itertools.chain(self.loss.parameters(), self.loss.buffers())
+        device = next(tensors, torch.empty(0)).device
         with torch.no_grad():
             loss = self.loss(
                 torch.from_numpy(scores).to(device), torch.from_numpy(targets).to(device)
