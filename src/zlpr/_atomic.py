@@ -13,7 +13,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     On any exception the temporary file is removed and `path` keeps its previous content.
 
-    Example:
+    Examples:
         >>> with replacing("figures.json") as beside:  # doctest: +SKIP
         ...     beside.write_text("{}")
     """

@@ -11,7 +11,7 @@ _ARGUMENT = re.compile(
 def in_flags(message: str) -> str:
     """A message of the library with the reading arguments as the commands spell them.
 
-    Example:
+    Examples:
         >>> in_flags("say header=False with text=0, label_delimiter='|'")
         "say --no-header with --text 0, --label-delimiter '|'"
     """

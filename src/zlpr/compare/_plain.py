@@ -31,7 +31,7 @@ def to_plain(value: Any) -> Any:
 def from_plain(kind: type[T], value: Any, where: str = "") -> T:
     """Build a `kind` from plain values; a `ValueError` names the first entry that does not fit.
 
-    Example:
+    Examples:
         >>> @dataclasses.dataclass
         ... class Point:
         ...     x: int

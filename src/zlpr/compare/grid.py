@@ -144,7 +144,7 @@ def parse_grid(plain: Mapping[str, Any], where: str = "grid") -> Grid:
 def parse_loss(text: str) -> LossSpec:
     """A loss from the command line: `name`, or `name:parameter=value`, or candidates.
 
-    Example:
+    Examples:
         >>> parse_loss("zlpr:pos_weight=2.5").params
         {'pos_weight': 2.5}
         >>> parse_loss("zlpr:pos_weight=1|2.5").choose

@@ -78,7 +78,7 @@ def progress_table(progress: Progress, already_done: int) -> Any:
 def duration(seconds: float) -> str:
     """A time as people say it.
 
-    Example:
+    Examples:
         >>> duration(42), duration(200), duration(9000)
         ('42 s', '3 min 20 s', '2 h 30 min')
     """

@@ -109,7 +109,7 @@ def paired_p_value(
         The p-value, or None where fewer than two seeds are shared or where all differences are
         the same, which leaves nothing to measure chance by (seeds that change nothing).
 
-    Example:
+    Examples:
         >>> round(paired_p_value({0: 0.5, 1: 0.6}, {0: 0.4, 1: 0.4}, None), 3)
         0.205
     """
@@ -129,7 +129,7 @@ def paired_p_value(
 def holm(p_values: Sequence[float]) -> list[float]:
     """Holm's step-down correction.
 
-    Example:
+    Examples:
         >>> holm([0.01, 0.04, 0.03])
         [0.03, 0.06, 0.06]
     """

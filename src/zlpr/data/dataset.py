@@ -24,7 +24,7 @@ _SPLIT_SYNONYMS: dict[str, SplitName] = {
 def split_name(word: str) -> SplitName | None:
     """The part that a file or a cell means: "dev" is "validation"; None for any other word.
 
-    Example:
+    Examples:
         >>> split_name("Dev"), split_name("review")
         ('validation', None)
     """
@@ -46,7 +46,7 @@ class Dataset:
         name: what to call the data in tables and records.
         notes: what reading the data had to say, such as how many bad rows were dropped.
 
-    Example:
+    Examples:
         >>> data = Dataset.from_label_sets([{"red"}, {"blue", "red"}], texts=["a", "b"])
         >>> data.label_names, data.label_sets()
         (('blue', 'red'), [('red',), ('blue', 'red')])

@@ -116,7 +116,7 @@ def joint() -> NDArray[np.float64]:
     Returns:
         Array of shape (2,) * 12 that sums to one; axis i is label `LABELS[i]`. Read-only.
 
-    Example:
+    Examples:
         >>> probability = joint()
         >>> float(probability[(0,) * 12])  # the empty set
         0.08
@@ -145,7 +145,7 @@ def make(size: int = 6000, seed: int = 0) -> Dataset:
         size: how many tickets, at least one.
         seed: any integer.
 
-    Example:
+    Examples:
         >>> make(3, seed=1).texts == make(5, seed=1).texts[:3]
         True
     """
@@ -250,7 +250,7 @@ def _grammar() -> _Grammar:
 def fragments() -> dict[str, tuple[str, ...]]:
     """The hand-written sentences by section, such as ``"label billing"`` or ``"neutral"``.
 
-    Example:
+    Examples:
         >>> len(fragments()["label crash"]) >= 25
         True
     """

@@ -26,7 +26,7 @@ def plot(dataset: Dataset) -> "Figure":
     The matrix on the right shows, for the most frequent labels, the share of the samples with the
     row's label that also have the column's.
 
-    Example:
+    Examples:
         >>> from zlpr.data import demo, plots
         >>> plots.plot(demo.make(500)).savefig("tickets.png")  # doctest: +SKIP
     """

@@ -24,7 +24,7 @@ class Problems:
         notes: what else there is to say about the file.
         unit: what the numbers count: lines, or rows where a file has no lines.
 
-    Example:
+    Examples:
         >>> problems = Problems("reviews.csv", skip=True)
         >>> problems.add(17, "3 columns, expected 2 (text, labels)")
         >>> problems.finish(rows=99)
@@ -82,7 +82,7 @@ class Problems:
 def quote(value: object) -> str:
     r"""A value as it can stand in a message: on one line and not too long.
 
-    Example:
+    Examples:
         >>> quote("a\\nb")
         "'a\\\\nb'"
     """

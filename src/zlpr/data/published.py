@@ -53,7 +53,7 @@ METRICS = (
 def set_name(name: str) -> SetName | None:
     """The paper's spelling of a set's name, whatever the case, or None if it has no such set.
 
-    Example:
+    Examples:
         >>> set_name("goemotions"), set_name("reuters")
         ('GoEmotions', None)
     """
@@ -92,7 +92,7 @@ def wins(metric: str) -> dict[str, int]:
 def count_wins(metric: str) -> dict[str, int]:
     """The same summary, counted anew in the printed results; a tie counts for each.
 
-    Example:
+    Examples:
         >>> count_wins("macro_f1")
         {'bce': 2, 'focal': 8, 'dice1': 0, 'dice2': 4, 'zlpr': 8}
     """

@@ -80,7 +80,7 @@ def read(
     Raises:
         UserError: with file, line and column, what was expected, and the first few of many rows.
 
-    Example:
+    Examples:
         >>> from zlpr.data import read
         >>> read("reviews.csv", text="comment", labels=["rude", "spam"])  # doctest: +SKIP
     """
@@ -313,7 +313,7 @@ def load(spec: str | Path, **how: Any) -> Dataset:
         spec: what to load.
         how: the arguments of `read`.
 
-    Example:
+    Examples:
         >>> from zlpr.data import load
         >>> len(load("demo"))
         6000
@@ -365,7 +365,7 @@ def _part_files(folder: Path) -> dict[SplitName, list[Path]]:
 def join_parts(parts: Mapping[SplitName, Dataset], name: str = "") -> Dataset:
     """Put the parts of a predefined split together, with the labels of all of them.
 
-    Example:
+    Examples:
         >>> train = Dataset.from_label_sets([{"a"}], texts=["x"])
         >>> test = Dataset.from_label_sets([{"b"}], texts=["y"])
         >>> both = join_parts({"train": train, "test": test})
@@ -431,7 +431,7 @@ def iterate(
         skip_bad_rows: leave bad rows out.
         how: the fields of `ReadOptions`.
 
-    Example:
+    Examples:
         >>> sum(len(block.texts) for block in iterate("reviews.jsonl"))  # doctest: +SKIP
         128000
     """

@@ -31,7 +31,7 @@ def save(dataset: Dataset, folder: str | Path, *, overwrite: bool = False) -> li
     Raises:
         UserError: the folder already has such files.
 
-    Example:
+    Examples:
         >>> from zlpr.data import demo, load, make_split, save
         >>> files = save(make_split(demo.make(100)), "tickets")  # doctest: +SKIP
         >>> len(load("tickets"))  # doctest: +SKIP

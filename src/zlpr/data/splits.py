@@ -52,7 +52,7 @@ def make_split(
     Raises:
         UserError: if there are too few distinct samples to fill the parts.
 
-    Example:
+    Examples:
         >>> from zlpr.data import demo, make_split
         >>> parts = make_split(demo.make(1000), method="stratified", seed=1)
         >>> len(parts.part("train"))
@@ -254,7 +254,7 @@ class SplitReport:
 def report_split(dataset: Dataset) -> SplitReport:
     """Measure a split.
 
-    Example:
+    Examples:
         >>> from zlpr.data import demo, make_split, report_split
         >>> tickets = demo.make(2000)
         >>> chance = report_split(make_split(tickets, "random"))

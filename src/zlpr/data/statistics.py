@@ -49,7 +49,7 @@ def describe(dataset: Dataset, *, unit: Unit | None = None) -> dict[Part, Statis
     Returns:
         "all", then each split that has samples, in the order train, validation, test.
 
-    Example:
+    Examples:
         >>> data = Dataset.from_label_sets([{"a"}, {"a", "b"}], texts=["one two", "three"])
         >>> describe(data)["all"]  # doctest: +NORMALIZE_WHITESPACE
         Statistics(instances=2, mean_words=1.5, unit='words', categories=2, cardinality=1.5,

@@ -26,7 +26,7 @@ def write(dataset: Dataset, path: str | os.PathLike[str], *, format: str | None 
         path: the file; an ending ``.gz``, ``.bz2`` or ``.xz`` compresses it.
         format: one of `FORMATS`, where the name does not tell.
 
-    Example:
+    Examples:
         >>> from zlpr.data import demo, write
         >>> write(demo.make(10), "tickets.jsonl.gz")  # doctest: +SKIP
     """

@@ -59,7 +59,7 @@ class Calibrator:
         bias: b, one number or one per label.
         min_positives: how many samples on either side a label needs for its own T and b.
 
-    Example:
+    Examples:
         >>> Calibrator()(np.array([[0.0, 1.0]])).round(3)
         array([[0.5  , 0.881]])
     """
@@ -314,7 +314,7 @@ def reliability_curve(y_true: Labels, y_proba: Scores, *, bins: int = 15) -> Rel
     Returns:
         The curve as data, ready to plot or to print.
 
-    Example:
+    Examples:
         >>> curve = reliability_curve([[1, 0, 0, 0]], np.full((1, 4), 0.3), bins=2)
         >>> curve.predicted[0].round(3), curve.observed[0]
         (np.float64(0.3), np.float64(0.25))
@@ -353,7 +353,7 @@ def expected_calibration_error(y_true: Labels, y_proba: Scores, *, bins: int = 1
     Returns:
         A number from 0 to 1, smaller is better.
 
-    Example:
+    Examples:
         >>> round(expected_calibration_error([[1, 0, 0, 0]], np.full((1, 4), 0.3)), 4)
         0.05
     """

@@ -63,7 +63,7 @@ class ExpectedF1(Rule):
         price: what each predicted label costs, in expected F1.
         empty: what an empty prediction for an empty truth counts.
 
-    Example:
+    Examples:
         >>> rule = ExpectedF1(Calibrator(link_scale=1.0))
         >>> rule(np.array([[2.0, -0.5, -3.0]]))  # probabilities 0.88, 0.38, 0.05
         array([[ True, False, False]])
@@ -138,7 +138,7 @@ def expected_f1_curve(probabilities: Values, sizes: int, *, empty: Empty = "pape
     Returns:
         Shape (samples, sizes + 1).
 
-    Example:
+    Examples:
         >>> expected_f1_curve(np.array([[0.9, 0.2]]), 2).round(3)
         array([[0.08 , 0.84 , 0.673]])
     """

@@ -55,7 +55,7 @@ class LabelCount(Rule):
         max_count: most labels a sample can get.
         cut: the chance above which a label is kept.
 
-    Example:
+    Examples:
         >>> generator = np.random.default_rng(0)
         >>> true = np.arange(5) < generator.integers(1, 4, size=(200, 1))
         >>> scores = true + generator.normal(scale=0.1, size=(200, 5))  # a gap after the last label

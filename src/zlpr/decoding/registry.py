@@ -20,7 +20,7 @@ _RULES: dict[str, type[Rule]] = {
 def available() -> tuple[str, ...]:
     """Names of the rules.
 
-    Example:
+    Examples:
         >>> available()
         ('zero', 'threshold', 'per_label_threshold', 'top_k', 'expected_f1', 'label_count')
     """
@@ -34,7 +34,7 @@ def create(name: str, **parameters: Any) -> Rule:
         name: one of `available()`.
         parameters: the rule's own.
 
-    Example:
+    Examples:
         >>> create("top_k", k=3)
         TopK(k=3)
     """
@@ -47,7 +47,7 @@ def create(name: str, **parameters: Any) -> Rule:
 def from_config(config: Config) -> Rule:
     """The rule that a `to_config` described.
 
-    Example:
+    Examples:
         >>> from_config({"rule": "threshold", "threshold": 0.25})
         Threshold(threshold=0.25)
     """

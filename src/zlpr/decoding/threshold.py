@@ -30,7 +30,7 @@ class ZeroBound(Rule):
 
     There is nothing to fit; `fit` checks its input and returns the rule unchanged.
 
-    Example:
+    Examples:
         >>> ZeroBound()(np.array([[0.3, -1.0, 0.0]]))
         array([[ True, False, False]])
     """
@@ -66,7 +66,7 @@ class Threshold(Rule):
     Args:
         threshold: t.
 
-    Example:
+    Examples:
         >>> rule = Threshold().fit([[1, 0], [1, 1]], np.array([[0.9, 0.1], [0.8, 0.5]]))
         >>> rule.threshold
         0.3
@@ -113,7 +113,7 @@ class PerLabelThreshold(Rule):
         thresholds: t, one per label.
         min_positives: how many validation samples a label needs for a threshold of its own.
 
-    Example:
+    Examples:
         >>> true = np.array([[1, 0], [1, 1], [0, 1], [0, 0]])
         >>> scores = np.array([[0.9, 0.1], [0.8, 0.4], [0.7, 0.3], [0.6, 0.2]])
         >>> rule = PerLabelThreshold(min_positives=1).fit(true, scores, metric="macro_f1")

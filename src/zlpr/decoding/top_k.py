@@ -24,7 +24,7 @@ class TopK(Rule):
     Args:
         k: how many labels every sample gets (at most L).
 
-    Example:
+    Examples:
         >>> TopK(k=1)(np.array([[0.3, 0.9, 0.9]]))
         array([[False,  True, False]])
     """

@@ -61,7 +61,7 @@ def sharded_linear_zlpr_loss(
     Raises:
         ProcessLostError: Another process died or did not answer within the group's time-out.
 
-    Example:
+    Examples:
         Under `torchrun`, with 10 labels on each process:
 
         >>> head = torch.nn.Linear(8, 10)
@@ -95,7 +95,7 @@ class ShardedLinearZLPRLoss(nn.Module):
         reduction: "mean", "sum" or "none".
         dtype: Data type of the parameters.
 
-    Example:
+    Examples:
         Under `torchrun`:
 
         >>> mesh = torch.distributed.init_device_mesh("cuda", (8,))  # doctest: +SKIP

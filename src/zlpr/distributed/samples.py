@@ -27,7 +27,7 @@ def gather_samples(values: Tensor, group: Group | None = None) -> Tensor:
     Raises:
         ProcessLostError: Another process died or did not answer within the group's time-out.
 
-    Example:
+    Examples:
         >>> features = gather_samples(encoder(batch))  # doctest: +SKIP
         >>> loss = head(features, gather_samples(indices))  # doctest: +SKIP
     """

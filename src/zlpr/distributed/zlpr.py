@@ -57,7 +57,7 @@ def sharded_zlpr_loss(
     Raises:
         ProcessLostError: Another process died or did not answer within the group's time-out.
 
-    Example:
+    Examples:
         Under `torchrun`, with 10 labels on each process:
 
         >>> rank = torch.distributed.get_rank()  # doctest: +SKIP
@@ -91,7 +91,7 @@ class ShardedZLPRLoss(nn.Module):
         threshold: The bound that scores are compared with.
         reduction: "mean" over the samples, "sum" or "none".
 
-    Example:
+    Examples:
         >>> from zlpr.distributed import ShardedZLPRLoss
         >>> ShardedZLPRLoss(first_label=10)
         ShardedZLPRLoss(first_label=10)

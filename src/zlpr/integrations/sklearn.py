@@ -52,7 +52,7 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         n_iter_: iterations or epochs taken.
         n_features_in_: features seen in `fit`.
 
-    Example:
+    Examples:
         >>> X = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.0, 0.0]])
         >>> classifier = MultiLabelClassifier(regularisation=0.1)
         >>> classifier.fit(X, [{"red"}, {"blue"}, {"red", "blue"}, set()]).predict([[0.0, 1.0]])

@@ -54,7 +54,7 @@ def compute_loss_func(loss: str = "zlpr", **params: Any) -> LossFunction:
     Raises:
         ValueError: the loss looks at the whole batch, or has a bound to learn.
 
-    Example:
+    Examples:
         >>> function = compute_loss_func("bce")
         >>> outputs = {"logits": torch.zeros(2, 3)}
         >>> function(outputs, torch.zeros(2, 3), num_items_in_batch=torch.tensor(12))  # half of 4
@@ -89,7 +89,7 @@ def compute_metrics(
             `eval_loss`; a plain Trainer has its own.
         **params: the loss's parameters.
 
-    Example:
+    Examples:
         >>> figures = compute_metrics()(
         ...     EvalPrediction(np.array([[1.0, -1.0]]), np.array([[1.0, 0.0]]))
         ... )

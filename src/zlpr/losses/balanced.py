@@ -56,7 +56,7 @@ def class_balanced_loss(
     Returns:
         A number, or shape (...) for "none"; float32 for scores in half precision.
 
-    Example:
+    Examples:
         >>> counts = torch.tensor([90, 5, 1])
         >>> scores, targets = torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]])
         >>> class_balanced_loss(scores, targets, label_counts=counts, num_samples=100)
@@ -133,7 +133,7 @@ def distribution_balanced_loss(
     Returns:
         A number, or shape (...) for "none"; float32 for scores in half precision.
 
-    Example:
+    Examples:
         >>> counts = torch.tensor([90, 5, 1])
         >>> scores, targets = torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]])
         >>> distribution_balanced_loss(scores, targets, label_counts=counts, num_samples=100)
@@ -186,7 +186,7 @@ def logit_adjustment(label_counts: Tensor, num_samples: int, *, tau: float = 1.0
     Returns:
         Shape (L,), at most 0.
 
-    Example:
+    Examples:
         >>> logit_adjustment(torch.tensor([50, 5]), num_samples=100)
         tensor([-0.6931, -2.9957])
 
@@ -210,7 +210,7 @@ class ClassBalancedLoss(LossModule):
         pos_weight: As `label_weight`; multiplies the positive terms.
         reduction: "mean" over the samples, "sum" or "none".
 
-    Example:
+    Examples:
         >>> loss = ClassBalancedLoss(label_counts=torch.tensor([90, 5, 1]), num_samples=100)
         >>> loss(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
         tensor(0.1127)
@@ -256,7 +256,7 @@ class DistributionBalancedLoss(LossModule):
         pos_weight: As `label_weight`; multiplies the positive terms.
         reduction: "mean" over the samples, "sum" or "none".
 
-    Example:
+    Examples:
         >>> loss = DistributionBalancedLoss(label_counts=torch.tensor([90, 5, 1]), num_samples=100)
         >>> loss(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
         tensor(0.0024)
@@ -303,7 +303,7 @@ class LogitAdjustedLoss(nn.Module):
         num_samples: The number of training samples.
         tau: How far to move, in log priors.
 
-    Example:
+    Examples:
         >>> from zlpr.losses import ZLPRLoss
         >>> counts = torch.tensor([90, 5, 1])
         >>> loss = LogitAdjustedLoss(ZLPRLoss(), label_counts=counts, num_samples=100)

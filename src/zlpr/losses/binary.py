@@ -48,7 +48,7 @@ def bce_loss(
     Returns:
         A number, or shape (...) for "none"; float32 for scores in half precision.
 
-    Example:
+    Examples:
         >>> bce_loss(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
         tensor(0.4888)
 
@@ -91,7 +91,7 @@ def focal_loss(
     Returns:
         A number, or shape (...) for "none"; float32 for scores in half precision.
 
-    Example:
+    Examples:
         >>> focal_loss(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
         tensor(0.0246)
 
@@ -141,7 +141,7 @@ def asymmetric_loss(
     Returns:
         A number, or shape (...) for "none"; float32 for scores in half precision.
 
-    Example:
+    Examples:
         >>> asymmetric_loss(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
         tensor(0.0157)
 
@@ -201,7 +201,7 @@ def hill_loss(
     Returns:
         A number, or shape (...) for "none"; float32 for scores in half precision.
 
-    Example:
+    Examples:
         >>> hill_loss(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
         tensor(0.1150)
 
@@ -230,7 +230,7 @@ class BCELoss(LossModule):
         pos_weight: As `label_weight`; multiplies the positive terms.
         reduction: "mean" over the samples, "sum" or "none".
 
-    Example:
+    Examples:
         >>> BCELoss()(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
         tensor(0.4888)
     """
@@ -256,7 +256,7 @@ class FocalLoss(LossModule):
         pos_weight: As `label_weight`; multiplies the positive terms.
         reduction: "mean" over the samples, "sum" or "none".
 
-    Example:
+    Examples:
         >>> FocalLoss()(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
         tensor(0.0246)
     """
@@ -288,7 +288,7 @@ class AsymmetricLoss(LossModule):
         pos_weight: As `label_weight`; multiplies the positive terms.
         reduction: "mean" over the samples, "sum" or "none".
 
-    Example:
+    Examples:
         >>> AsymmetricLoss()(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
         tensor(0.0157)
     """
@@ -328,7 +328,7 @@ class HillLoss(LossModule):
         pos_weight: As `label_weight`; multiplies the positive terms.
         reduction: "mean" over the samples, "sum" or "none".
 
-    Example:
+    Examples:
         >>> HillLoss()(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
         tensor(0.1150)
     """

@@ -48,7 +48,7 @@ def hbm_loss(
     Returns:
         A number, or shape (...) for "none"; float32 for scores in half precision.
 
-    Example:
+    Examples:
         >>> hbm_loss(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
         tensor(0.8856)
 
@@ -98,7 +98,7 @@ def adaptive_threshold_loss(
     Returns:
         A number, or shape (...) for "none"; float32 for scores in half precision.
 
-    Example:
+    Examples:
         >>> adaptive_threshold_loss(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
         tensor(0.4759)
 
@@ -130,7 +130,7 @@ class HBMLoss(LossModule):
         pos_weight: As `label_weight`, for positive labels.
         reduction: "mean" over the samples, "sum" or "none".
 
-    Example:
+    Examples:
         >>> loss = HBMLoss(learn_bound=False)
         >>> loss(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
         tensor(0.8856)
@@ -170,7 +170,7 @@ class AdaptiveThresholdLoss(LossModule):
         pos_weight: As `label_weight`, for positive labels.
         reduction: "mean" over the samples, "sum" or "none".
 
-    Example:
+    Examples:
         >>> loss = AdaptiveThresholdLoss(learn_bound=False)
         >>> loss(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
         tensor(0.4759)

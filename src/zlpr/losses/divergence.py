@@ -40,7 +40,7 @@ def zlpr_divergence(
     Returns:
         A number, or shape (...) for "none"; float32 for scores in half precision.
 
-    Example:
+    Examples:
         >>> s, t = torch.tensor([1.0, -1.0]), torch.tensor([0.5, -1.0])
         >>> zlpr_divergence(s, t)
         tensor(0.0671)
@@ -75,7 +75,7 @@ class ZLPRDivergence(nn.Module):
         symmetric: The symmetric form instead of the plain one.
         reduction: "mean" over the samples, "sum" or "none".
 
-    Example:
+    Examples:
         >>> divergence = ZLPRDivergence(symmetric=True)
         >>> divergence(torch.tensor([1.0, -1.0]), torch.tensor([0.5, -1.0]))
         tensor(0.1497)

@@ -68,7 +68,7 @@ def linear_zlpr_loss(
     Returns:
         The loss, a scalar or shape (...), in float32 or wider.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from zlpr.losses import linear_zlpr_loss
         >>> head = torch.nn.Linear(8, 1000)
@@ -105,7 +105,7 @@ def linear_lsep_loss(
 
     The arguments are those of `linear_zlpr_loss`; LSEP only ranks, so it has no threshold.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from zlpr.losses import linear_lsep_loss
         >>> weight, indices = torch.zeros(3, 2), torch.tensor([[1]])
@@ -139,7 +139,7 @@ def linear_bce_loss(
 
     The arguments are those of `linear_zlpr_loss`, with weights outside the logarithms.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from zlpr.losses import linear_bce_loss
         >>> weight, indices = torch.zeros(3, 2), torch.tensor([[1]])
@@ -170,7 +170,7 @@ class LinearZLPRLoss(nn.Module):
         device: Device of the parameters.
         dtype: Data type of the parameters.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from zlpr.losses import LinearZLPRLoss
         >>> head = LinearZLPRLoss(8, 1000)

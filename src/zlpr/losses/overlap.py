@@ -52,7 +52,7 @@ def dice1_loss(
     Returns:
         A number, or shape (...) for "none"; float32 for scores in half precision.
 
-    Example:
+    Examples:
         >>> dice1_loss(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
         tensor(0.0748)
 
@@ -106,7 +106,7 @@ def self_adjusting_dice_loss(
     Returns:
         A number, or shape (...) for "none"; float32 for scores in half precision.
 
-    Example:
+    Examples:
         >>> self_adjusting_dice_loss(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
         tensor(0.5621)
 
@@ -161,7 +161,7 @@ def dice2_loss(
     Returns:
         A number, or shape (L,) for "none"; float32 for scores in half precision.
 
-    Example:
+    Examples:
         >>> scores = torch.tensor([[2.0, -1.0], [-3.0, 1.0]])
         >>> dice2_loss(scores, torch.tensor([[1, 0], [0, 1]]))
         tensor(0.0614)
@@ -213,7 +213,7 @@ def sigmoid_f1_loss(
     Returns:
         A number, or shape (L,) for "none"; float32 for scores in half precision.
 
-    Example:
+    Examples:
         >>> scores = torch.tensor([[2.0, -1.0], [-3.0, 1.0]])
         >>> sigmoid_f1_loss(scores, torch.tensor([[1, 0], [0, 1]]))
         tensor(0.1777)
@@ -248,7 +248,7 @@ class Dice1Loss(LossModule):
         pos_weight: As `label_weight`; multiplies the positive terms.
         reduction: "mean" over the samples, "sum" or "none".
 
-    Example:
+    Examples:
         >>> Dice1Loss()(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
         tensor(0.0748)
     """
@@ -281,7 +281,7 @@ class SelfAdjustingDiceLoss(LossModule):
         pos_weight: As `label_weight`; multiplies the positive terms.
         reduction: "mean" over the samples, "sum" or "none".
 
-    Example:
+    Examples:
         >>> SelfAdjustingDiceLoss()(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
         tensor(0.5621)
     """
@@ -315,7 +315,7 @@ class Dice2Loss(LossModule):
         label_weight: A number or of shape (L,).
         reduction: "mean", "sum" or "none", as in `dice2_loss`.
 
-    Example:
+    Examples:
         >>> Dice2Loss()(torch.tensor([[2.0, -1.0], [-3.0, 1.0]]), torch.tensor([[1, 0], [0, 1]]))
         tensor(0.0614)
     """
@@ -343,7 +343,7 @@ class SigmoidF1Loss(LossModule):
         label_weight: A number or of shape (L,).
         reduction: "mean", "sum" or "none", as in `sigmoid_f1_loss`.
 
-    Example:
+    Examples:
         >>> loss = SigmoidF1Loss()
         >>> loss(torch.tensor([[2.0, -1.0], [-3.0, 1.0]]), torch.tensor([[1, 0], [0, 1]]))
         tensor(0.1777)

@@ -50,7 +50,7 @@ def cross_entropy_loss(
     Returns:
         A number, or shape (...) for "none"; float32 for scores in half precision.
 
-    Example:
+    Examples:
         >>> cross_entropy_loss(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
         tensor(0.0550)
 
@@ -103,7 +103,7 @@ def lsep_loss(
     Returns:
         A number, or shape (...) for "none"; float32 for scores in half precision.
 
-    Example:
+    Examples:
         >>> lsep_loss(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
         tensor(0.0550)
 
@@ -151,7 +151,7 @@ def bp_mll_loss(
     Returns:
         A number, or shape (...) for "none"; float32 for scores in half precision.
 
-    Example:
+    Examples:
         >>> scores, targets = torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]])
         >>> bp_mll_loss(scores, targets)
         tensor(-2.8731)
@@ -205,7 +205,7 @@ def circle_loss(
     Returns:
         A number, or shape (...) for "none"; float32 for scores in half precision.
 
-    Example:
+    Examples:
         >>> circle_loss(torch.tensor([[0.9, -0.5, 0.2]]), torch.tensor([[1, 0, 0]]))
         tensor(1.0566)
 
@@ -253,7 +253,7 @@ def ranking_loss(
     Returns:
         A number, or shape (...) for "none"; float32 for scores in half precision.
 
-    Example:
+    Examples:
         >>> ranking_loss(torch.tensor([[0.5, -1.0, 0.0]]), torch.tensor([[1, 0, 0]]))
         tensor(0.5000)
 
@@ -298,7 +298,7 @@ def warp_loss(
     Returns:
         A number, or shape (...) for "none"; float32 for scores in half precision.
 
-    Example:
+    Examples:
         >>> warp_loss(torch.tensor([[-0.5, -1.0, 0.0]]), torch.tensor([[1, 0, 0]]))
         tensor(4.)
 
@@ -351,7 +351,7 @@ def two_way_loss(
     Returns:
         A number, or shape (samples + L,) for "none"; float32 for scores in half precision.
 
-    Example:
+    Examples:
         >>> scores = torch.tensor([[2.0, -1.0], [-3.0, 1.0]])
         >>> two_way_loss(scores, torch.tensor([[1, 0], [0, 1]]))
         tensor(0.1002)
@@ -386,7 +386,7 @@ class CrossEntropyLoss(LossModule):
         label_weight: A number or of shape (L,).
         reduction: "mean" over the samples, "sum" or "none".
 
-    Example:
+    Examples:
         >>> CrossEntropyLoss()(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
         tensor(0.0550)
     """
@@ -414,7 +414,7 @@ class LSEPLoss(LossModule):
         pos_weight: As `label_weight`, for positive labels.
         reduction: "mean" over the samples, "sum" or "none".
 
-    Example:
+    Examples:
         >>> LSEPLoss()(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
         tensor(0.0550)
     """
@@ -446,7 +446,7 @@ class BPMLLLoss(LossModule):
         pos_weight: As `label_weight`, for positive labels.
         reduction: "mean" over the samples, "sum" or "none".
 
-    Example:
+    Examples:
         >>> BPMLLLoss()(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
         tensor(-2.8731)
     """
@@ -479,7 +479,7 @@ class CircleLoss(LossModule):
         pos_weight: As `label_weight`, for positive labels.
         reduction: "mean" over the samples, "sum" or "none".
 
-    Example:
+    Examples:
         >>> CircleLoss()(torch.tensor([[0.9, -0.5, 0.2]]), torch.tensor([[1, 0, 0]]))
         tensor(1.0566)
     """
@@ -513,7 +513,7 @@ class RankingLoss(LossModule):
         pos_weight: As `label_weight`, for positive labels.
         reduction: "mean" over the samples, "sum" or "none".
 
-    Example:
+    Examples:
         >>> RankingLoss()(torch.tensor([[0.5, -1.0, 0.0]]), torch.tensor([[1, 0, 0]]))
         tensor(0.5000)
     """
@@ -545,7 +545,7 @@ class WARPLoss(LossModule):
         pos_weight: As `label_weight`, for positive labels.
         reduction: "mean" over the samples, "sum" or "none".
 
-    Example:
+    Examples:
         >>> WARPLoss()(torch.tensor([[-0.5, -1.0, 0.0]]), torch.tensor([[1, 0, 0]]))
         tensor(4.)
     """
@@ -578,7 +578,7 @@ class TwoWayLoss(LossModule):
         label_weight: A number or of shape (L,).
         reduction: "mean", "sum" or "none", as in `two_way_loss`.
 
-    Example:
+    Examples:
         >>> loss = TwoWayLoss()
         >>> loss(torch.tensor([[2.0, -1.0], [-3.0, 1.0]]), torch.tensor([[1, 0], [0, 1]]))
         tensor(0.1002)

@@ -49,7 +49,7 @@ class LossInfo:
 def available() -> tuple[str, ...]:
     """The names of all losses, the paper's first.
 
-    Example:
+    Examples:
         >>> available()[:3]
         ('zlpr', 'bce', 'focal')
     """
@@ -59,7 +59,7 @@ def available() -> tuple[str, ...]:
 def info(name: str) -> LossInfo:
     """What is known of a loss.
 
-    Example:
+    Examples:
         >>> info("zlpr").bound, info("lsep").bound
         (0.0, None)
     """
@@ -78,7 +78,7 @@ def create(name: str, **params: object) -> nn.Module:
     Returns:
         A module, called as `module(scores, targets, label_mask=None, sample_weight=None)`.
 
-    Example:
+    Examples:
         >>> create("focal", gamma=1.0)
         FocalLoss(gamma=1.0, reduction='mean')
     """

@@ -23,7 +23,7 @@ class SGDStep:
         lr: Learning rate; change the attribute to follow a schedule.
         weight_decay: Factor of the quadratic penalty.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from zlpr.losses import SGDStep, linear_zlpr_loss
         >>> weight = torch.nn.Parameter(torch.zeros(3, 2))
@@ -59,7 +59,7 @@ class RowAdagradStep(nn.Module):
         lr: Learning rate; change the attribute to follow a schedule.
         eps: Keeps the first steps finite.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from zlpr.losses import RowAdagradStep
         >>> step, weight = RowAdagradStep(2, lr=0.1), torch.zeros(2, 2)

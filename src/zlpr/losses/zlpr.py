@@ -54,7 +54,7 @@ def zlpr_loss(
     Returns:
         A number, or shape (...) for "none"; float32 for scores in half precision.
 
-    Example:
+    Examples:
         >>> scores = torch.tensor([[2.0, -1.0, -3.0]])
         >>> targets = torch.tensor([[True, False, False]])
         >>> zlpr_loss(scores, targets)
@@ -105,7 +105,7 @@ def sparse_zlpr_loss(
     Returns:
         A number, or shape (...) for "none"; float32 for scores in half precision.
 
-    Example:
+    Examples:
         >>> scores = torch.tensor([[2.0, -1.0, -3.0], [0.5, 0.1, -2.0]])
         >>> indices = torch.tensor([[0, -1], [0, 1]])
         >>> sparse_zlpr_loss(scores, indices, reduction="none")
@@ -131,7 +131,7 @@ class ZLPRLoss(LossModule):
         pos_weight: As in `zlpr_loss`.
         reduction: "mean" over the samples, "sum" or "none".
 
-    Example:
+    Examples:
         >>> loss = ZLPRLoss()
         >>> loss(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[True, False, False]]))
         tensor(0.4759)
@@ -171,7 +171,7 @@ class SparseZLPRLoss(ZLPRLoss):
         pos_weight: As in `zlpr_loss`.
         reduction: "mean" over the samples, "sum" or "none".
 
-    Example:
+    Examples:
         >>> loss = SparseZLPRLoss(reduction="sum")
         >>> loss(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[0, -1]]))
         tensor(0.4759)

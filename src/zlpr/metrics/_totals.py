@@ -31,7 +31,7 @@ class Totals:
 def ratio(numerator: Any, denominator: Any, empty: float) -> Any:
     """`numerator / denominator`, and `empty` where the denominator is zero.
 
-    Example:
+    Examples:
         >>> ratio(np.array([1.0, 0.0]), np.array([2.0, 0.0]), empty=1.0)
         array([0.5, 1. ])
     """

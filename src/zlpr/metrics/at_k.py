@@ -122,7 +122,7 @@ def precision_at_k(y_true: Labels, y_score: Scores, k: int = 1) -> float:
     Returns:
         A number from 0 to 1, larger is better.
 
-    Example:
+    Examples:
         >>> precision_at_k([[1, 0, 1]], [[0.9, 0.8, 0.1]], k=2)
         0.5
     """
@@ -143,7 +143,7 @@ def recall_at_k(y_true: Labels, y_score: Scores, k: int = 1) -> float:
     Returns:
         A number from 0 to 1, larger is better.
 
-    Example:
+    Examples:
         >>> recall_at_k([[1, 0, 1]], [[0.9, 0.8, 0.1]], k=1)
         0.5
     """
@@ -167,7 +167,7 @@ def ndcg_at_k(y_true: Labels, y_score: Scores, k: int = 5) -> float:
     Returns:
         A number from 0 to 1, larger is better.
 
-    Example:
+    Examples:
         >>> round(ndcg_at_k([[1, 0, 1]], [[0.9, 0.8, 0.1]], k=3), 4)
         0.9197
     """

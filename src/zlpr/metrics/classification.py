@@ -177,7 +177,7 @@ def subset_accuracy(y_true: Labels, y_pred: Labels, *, empty: Empty = "paper") -
     Returns:
         A number from 0 to 1, larger is better.
 
-    Example:
+    Examples:
         >>> subset_accuracy([[1, 0], [1, 1]], [[1, 0], [1, 0]])
         0.5
     """
@@ -198,7 +198,7 @@ def example_f1(y_true: Labels, y_pred: Labels, *, empty: Empty = "paper") -> flo
     Returns:
         A number from 0 to 1, larger is better.
 
-    Example:
+    Examples:
         >>> truth, predicted = [[1, 0], [0, 0]], [[1, 1], [0, 0]]
         >>> round(example_f1(truth, predicted), 4)
         0.8333
@@ -222,7 +222,7 @@ def micro_f1(y_true: Labels, y_pred: Labels, *, empty: Empty = "paper") -> float
     Returns:
         A number from 0 to 1, larger is better.
 
-    Example:
+    Examples:
         >>> micro_f1([[1, 0], [1, 1]], [[1, 0], [1, 0]])
         0.8
     """
@@ -244,7 +244,7 @@ def macro_f1(y_true: Labels, y_pred: Labels, *, empty: Empty = "paper") -> float
     Returns:
         A number from 0 to 1, larger is better.
 
-    Example:
+    Examples:
         >>> macro_f1([[1, 0], [1, 1]], [[1, 0], [1, 0]])
         0.5
     """
@@ -265,7 +265,7 @@ def weighted_f1(y_true: Labels, y_pred: Labels, *, empty: Empty = "paper") -> fl
     Returns:
         A number from 0 to 1, larger is better.
 
-    Example:
+    Examples:
         >>> round(weighted_f1([[1, 0], [1, 1]], [[1, 0], [1, 0]]), 4)
         0.6667
     """
@@ -286,7 +286,7 @@ def hamming_loss(y_true: Labels, y_pred: Labels, *, empty: Empty = "paper") -> f
     Returns:
         A number from 0 to 1, smaller is better.
 
-    Example:
+    Examples:
         >>> hamming_loss([[1, 0], [1, 1]], [[1, 0], [1, 0]])
         0.25
     """
@@ -307,7 +307,7 @@ def jaccard(y_true: Labels, y_pred: Labels, *, empty: Empty = "paper") -> float:
     Returns:
         A number from 0 to 1, larger is better.
 
-    Example:
+    Examples:
         >>> jaccard([[1, 0], [1, 1]], [[1, 0], [1, 0]])
         0.75
     """
@@ -329,7 +329,7 @@ def label_report(y_true: Labels, y_pred: Labels, *, empty: Empty = "paper") -> L
     Returns:
         A `LabelReport` of arrays of shape (labels,).
 
-    Example:
+    Examples:
         >>> report = label_report([[1, 0], [1, 1]], [[1, 0], [1, 0]])
         >>> report.f1, report.support
         (array([1., 0.]), array([2, 1]))
@@ -347,7 +347,7 @@ def cardinality(labels: Labels) -> float:
     Returns:
         A number from 0 to L.
 
-    Example:
+    Examples:
         >>> cardinality([[1, 0], [1, 1]])
         1.5
     """
@@ -363,7 +363,7 @@ def empty_share(labels: Labels) -> float:
     Returns:
         A number from 0 to 1.
 
-    Example:
+    Examples:
         >>> empty_share([[1, 0], [0, 0]])
         0.5
     """

@@ -104,7 +104,7 @@ def average_precision(y_true: Labels, y_score: Scores, *, empty: Empty = "paper"
     Returns:
         A number from 0 to 1, larger is better.
 
-    Example:
+    Examples:
         >>> round(average_precision([[1, 0, 0], [0, 0, 1]], [[0.75, 0.5, 1], [1, 0.2, 0.1]]), 4)
         0.4167
     """
@@ -129,7 +129,7 @@ def ranking_loss(y_true: Labels, y_score: Scores, *, empty: Empty = "paper") -> 
     Returns:
         A number from 0 to 1, smaller is better.
 
-    Example:
+    Examples:
         >>> ranking_loss([[1, 0, 0], [0, 0, 1]], [[0.75, 0.5, 1], [1, 0.2, 0.1]])
         0.75
     """
@@ -152,7 +152,7 @@ def coverage_error(y_true: Labels, y_score: Scores, *, empty: Empty = "paper") -
     Returns:
         A number from 0 to L, smaller is better; the best possible is the mean number of labels.
 
-    Example:
+    Examples:
         >>> coverage_error([[1, 0, 0], [0, 0, 1]], [[0.75, 0.5, 1], [1, 0.2, 0.1]])
         2.5
     """
@@ -174,7 +174,7 @@ def one_error(y_true: Labels, y_score: Scores, *, empty: Empty = "paper") -> flo
     Returns:
         A number from 0 to 1, smaller is better.
 
-    Example:
+    Examples:
         >>> one_error([[1, 0, 0], [0, 0, 1]], [[1.5, 0.5, 1], [1, 0.2, 0.1]])
         0.5
     """

@@ -73,7 +73,7 @@ def info(name: str) -> MetricInfo:
     Raises:
         ValueError: if there is no such metric; the message lists those there are.
 
-    Example:
+    Examples:
         >>> info("ranking_loss").larger_is_better
         False
         >>> info("precision_at_10").title

@@ -31,7 +31,7 @@ class MetricSet:
         empty: what empty cases count, see `zlpr.metrics.classification` and `ranking`.
         ks: which k to compute precision, recall and nDCG at.
 
-    Example:
+    Examples:
         >>> metrics = MetricSet(num_labels=2)
         >>> metrics.update([[1, 0]], [[0.3, -2.0]], [[1, 0]])
         >>> metrics.update([[1, 1]], [[0.1, -1.0]], [[1, 0]])
@@ -95,7 +95,7 @@ class MetricSet:
         Raises:
             ValueError: if the two count labels or empty cases differently.
 
-        Example:
+        Examples:
             >>> left, right = MetricSet(1), MetricSet(1)
             >>> left.update([[1]], y_pred=[[1]])
             >>> right.update([[1]], y_pred=[[0]])
@@ -246,7 +246,7 @@ def evaluate(
     Returns:
         Name of each metric and its value.
 
-    Example:
+    Examples:
         >>> evaluate([[1, 0], [1, 1]], y_pred=[[1, 0], [1, 0]])["hamming_loss"]
         0.25
     """

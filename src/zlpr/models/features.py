@@ -77,7 +77,7 @@ class TextFeatures:
     `(1 + log c) (1 + log((1 + n) / (1 + d)))`; each text's weights are then scaled to length one.
     A text without any known n-gram, such as an empty one, has a row of zeros.
 
-    Example:
+    Examples:
         >>> features = TextFeatures(FeatureConfig(word_ngrams=(1, 1)))
         >>> features.fit_transform(["red wine", "red house"]).toarray().round(2).tolist()
         [[0.58, 0.81, 0.0], [0.58, 0.0, 0.81]]

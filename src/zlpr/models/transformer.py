@@ -29,7 +29,7 @@ class TransformerModel(FittedModel):
         tokenizer: what it was trained with.
         max_length: tokens read of a text.
 
-    Example:
+    Examples:
         >>> model = zlpr.load("emotions")  # doctest: +SKIP
         >>> model.predict(["what a day"])  # doctest: +SKIP
         [('joy',)]

@@ -9,12 +9,10 @@ from zlpr.theory.joint import check_joint, label_vectors
 def coupled_scores(scores: Tensor, joint: Tensor) -> Tensor:
     r"""The right-hand side of ZLPR's coupling equation; a minimiser is its fixed point.
 
-    .. math::
-        s_t = \tfrac12 \log\frac{P(y_t=1)}{P(y_t=0)}
-            + \tfrac12 \log\frac{E[\varphi_1 \mid y_t=1]}{E[\varphi_0 \mid y_t=0]},
-        \qquad
-        \varphi_1 = \frac{1}{1 + \sum_{r \in P} e^{-s_r}},\quad
-        \varphi_0 = \frac{1}{1 + \sum_{r \in N} e^{s_r}}
+    $$s_t = \tfrac12 \log\frac{P(y_t=1)}{P(y_t=0)}
+    + \tfrac12 \log\frac{E[\varphi_1 \mid y_t=1]}{E[\varphi_0 \mid y_t=0]}, \qquad
+    \varphi_1 = \frac{1}{1 + \sum_{r \in P} e^{-s_r}},\quad
+    \varphi_0 = \frac{1}{1 + \sum_{r \in N} e^{s_r}}$$
 
     The first term is what independent treatment would give; the second, which a loss that sums
     over labels does not have, carries the other labels' part.
@@ -26,7 +24,7 @@ def coupled_scores(scores: Tensor, joint: Tensor) -> Tensor:
     Returns:
         Scores of shape (L,).
 
-    Example:
+    Examples:
         >>> from zlpr.theory import independent, risk_minimiser
         >>> joint = independent([0.3, 0.6])
         >>> scores = risk_minimiser("zlpr", joint)
@@ -52,7 +50,7 @@ def equal_marginals(
     At 0 the labels are independent, at 1 the rarer of the first two comes only with the other, at
     -1 they exclude each other as far as their marginals allow. The third stays independent.
 
-    Example:
+    Examples:
         >>> from zlpr.theory import marginals
         >>> marginals(equal_marginals(0.8))
         tensor([0.5000, 0.3000, 0.2000], dtype=torch.float64)

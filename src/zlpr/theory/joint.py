@@ -32,7 +32,7 @@ def check_joint(joint: Tensor) -> Tensor:
 def label_vectors(num_labels: int) -> Tensor:
     """All label sets as rows of zeros and ones, shape (2**L, L), in the order of a flat joint.
 
-    Example:
+    Examples:
         >>> label_vectors(2).tolist()
         [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]
     """
@@ -48,7 +48,7 @@ def marginals(joint: Tensor) -> Tensor:
 def independent(probabilities: Sequence[float]) -> Tensor:
     """The joint of independent labels with these marginals.
 
-    Example:
+    Examples:
         >>> independent([0.5, 0.25])[1, 0].item()
         0.375
     """

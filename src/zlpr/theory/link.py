@@ -29,7 +29,7 @@ class LinkPoint:
 def link(labels: int, probability: float) -> LinkPoint:
     r"""Minimise ``E_k[log(1 + k e^-s) + log(1 + (L-k) e^s)]``, ``k ~ Binomial(L, p)``, over ``s``.
 
-    Example:
+    Examples:
         >>> round(link(1, 0.2).slope, 6), round(link(100_000, 0.2).slope, 3)
         (1.0, 2.0)
     """

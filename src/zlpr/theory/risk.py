@@ -47,7 +47,7 @@ def risk_minimiser(loss: Loss, joint: Tensor) -> Tensor:
     Returns:
         Scores of shape (L,), float64.
 
-    Example:
+    Examples:
         >>> from zlpr.theory import independent, risk_minimiser
         >>> risk_minimiser("bce", independent([0.5, 0.2])).sigmoid()
         tensor([0.5000, 0.2000], dtype=torch.float64)

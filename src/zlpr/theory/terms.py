@@ -41,7 +41,7 @@ def negative_shares(
         positive_score: score of every positive label; 0 is an untrained model.
         negative_score: score of every negative label.
 
-    Example:
+    Examples:
         >>> bce, zlpr = negative_shares(998)
         >>> round(bce.of_gradient, 3), round(zlpr.of_gradient, 3)
         (0.998, 0.6)

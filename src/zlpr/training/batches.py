@@ -91,7 +91,7 @@ class GlobalBatches(Sampler[list[int]]):
         lengths: per row, to group by; None does not group.
         shuffle: False keeps the data's order.
 
-    Example:
+    Examples:
         >>> list(GlobalBatches(5, 4, shuffle=False))
         [[0, 1, 2, 3], [4]]
         >>> list(GlobalBatches(5, 4, num_processes=2, process_index=1, shuffle=False))

@@ -55,7 +55,7 @@ class TrainingConfig:
         process_timeout: seconds that one of several processes waits for the others before it
             gives up with an error.
 
-    Example:
+    Examples:
         >>> TrainingConfig(loss="bce", regularisation=1.0).model
         'linear'
     """

@@ -48,7 +48,7 @@ class Extras:
         power_iterations: of the adversarial step's search.
         link_scale: `k` in the probability `sigma(k s)` that the divergence compares.
 
-    Example:
+    Examples:
         >>> Extras(label_smoothing=0.1).smooth(torch.tensor([1.0, 0.0]))
         tensor([0.9500, 0.0500])
     """

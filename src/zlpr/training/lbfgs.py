@@ -83,7 +83,7 @@ def minimise(
         memory: how many past steps to keep; each takes twice the parameters' memory.
         callback: called after each iteration.
 
-    Example:
+    Examples:
         >>> def bowl(x):
         ...     return float((x - 3).square().sum()), 2 * (x - 3)
         >>> minimise(bowl, torch.zeros(2)).parameters

@@ -41,7 +41,7 @@ class MultiLabelTrainer(Trainer):
         batch_size: samples of an optimiser step; None takes the Trainer's arguments' product.
         **options: everything that `transformers.Trainer` takes.
 
-    Example:
+    Examples:
         >>> trainer = MultiLabelTrainer(  # doctest: +SKIP
         ...     model=model, args=args, loss="zlpr", train_dataset=train, eval_dataset=dev,
         ...     data_collator=collator, compute_metrics=compute_metrics("zlpr"),

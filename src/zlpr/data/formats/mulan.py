@@ -179,7 +179,7 @@ def _unquoted(text: str) -> str:
 def split_values(text: str) -> list[str]:
     """Values separated by commas, some of them in quotes.
 
-    Example:
+    Examples:
         >>> split_values("red, 'light, blue'")
         ['red', 'light, blue']
     """

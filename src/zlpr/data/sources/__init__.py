@@ -51,7 +51,7 @@ class Prepared:
 def resolve(name: str) -> tuple[Source, tuple[str, ...]]:
     """The source and the sets that a name stands for, whatever its case: a set, or a whole source.
 
-    Example:
+    Examples:
         >>> source, sets = resolve("movie-name")
         >>> source.name, sets, resolve("cmu-movie")[1]
         ('CMU-Movie', ('Movie-Name',), ('Movie-Name', 'Movie-Summary'))

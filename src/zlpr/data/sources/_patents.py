@@ -50,7 +50,7 @@ def ipc_subclasses(text: str) -> tuple[str, ...]:
 
     Where the text has bare sections and no more, as some tables do, it is the sections.
 
-    Example:
+    Examples:
         >>> ipc_subclasses("G06F 17/30(2006.01)I; H04L29/06; G06F9/46")
         ('G06F', 'H04L')
         >>> ipc_subclasses("G,H")
