@@ -47,7 +47,7 @@ contracts: $(VENV)/.installed-dev
 	$(BIN)/lint-imports
 
 pytest: $(VENV)/.installed-dev
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 figures: $(VENV)/.installed-dev
 	$(BIN)/zlpr theory --out docs/figures
