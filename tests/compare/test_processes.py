@@ -1,3 +1,4 @@
+import functools
 import os
 import signal
 import subprocess
@@ -41,7 +42,12 @@ def command(path, out):
 def interrupt(path, out, number, at_least):
     """Start a comparison, and send it a signal once it has some records."""
     process = subprocess.Popen(
-        command(path, out), stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+        command(path, out),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        # A shell's background jobs ignore Ctrl-C, and would hand that down to this one.
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     runs = out / "runs"
     deadline = time.monotonic() + 120

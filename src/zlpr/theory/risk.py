@@ -61,7 +61,8 @@ def risk_minimiser(loss: Loss, joint: Tensor) -> Tensor:
     value = expected_loss(loss, joint)
     ends = descend(value, starts)
     scores = ends[value(ends).argmin()]
-    if not (isinstance(loss, str) and registry.info(loss).smooth):
+    gradient, _ = _derivatives(value, scores[None])
+    if gradient(scores[None]).abs().max() > 1e-9:  # Newton's method stuck at a kink or a jump
         scores = search(value, scores)
     finite = to_infinity(value, scores)
     return centred(finite) if ignores_shifts(value, scores[None]) else finite
