@@ -32,10 +32,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, get_args
 
-from zlpr import __version__
 from zlpr._errors import UserError
 from zlpr.compare._plain import from_plain
 from zlpr.compare.records import LossSpec, Settings, SplitMethod
+from zlpr.compare.version import code_version
 
 PRESETS = ("demo", "paper")
 SPLITS: tuple[SplitMethod, ...] = get_args(SplitMethod)
@@ -204,7 +204,7 @@ def cells(grid: Grid) -> list[Cell]:
                 loss=loss,
                 seed=seed,
                 training=grid.training,
-                version=__version__,
+                version=code_version(),
             ),
             entry.path,
         )
@@ -342,20 +342,20 @@ def _model_faults(model: str) -> list[str]:
 
 
 def _training_faults(grid: Grid) -> Iterable[str]:
+    """Each setting is tried by itself, so that one fault does not hide the next."""
     from zlpr import metrics
     from zlpr.training import TrainingConfig
 
     known = {entry.name for entry in dataclasses.fields(TrainingConfig)}
-    for name in grid.training:
+    for name, value in grid.training.items():
         if name not in known:
             yield f"training: no setting '{name}'"
         elif name in OWN_FIELDS:
             yield f"training: '{name}' belongs to the grid itself"
-    for name in ("metric", "decode_metric"):
-        if grid.training.get(name, "micro_f1") not in metrics.METRICS:
-            yield f"training: {name} names no metric: '{grid.training[name]}'"
-    try:
-        usable = {name: grid.training[name] for name in grid.training if name in known}
-        TrainingConfig(**usable)
-    except (ValueError, TypeError) as fault:
-        yield f"training: {fault}"
+        elif name in ("metric", "decode_metric") and value not in metrics.METRICS:
+            yield f"training: {name} names no metric: '{value}'"
+        else:
+            try:
+                TrainingConfig(**{name: value})
+            except (ValueError, TypeError) as fault:
+                yield f"training: {fault}"

@@ -4,11 +4,11 @@ import socket
 from dataclasses import replace
 from typing import Any
 
-from zlpr import __version__
 from zlpr._errors import UserError
 from zlpr.compare.cell import Place, run_cell
 from zlpr.compare.grid import Cell
 from zlpr.compare.records import RunRecord
+from zlpr.compare.version import code_version
 from zlpr.data import Dataset, load
 
 
@@ -93,8 +93,8 @@ class RayWorkers:
     def _launch(self) -> Any:
         actor = self._ray.remote(num_cpus=self._place.threads)(_Actor).remote(self._place)
         version = self._ray.get(actor.version.remote())
-        if version != __version__:
-            raise UserError(f"the cluster has zlpr {version}, this is {__version__}; install one")
+        if version != code_version():
+            raise UserError(f"the cluster has zlpr {version}, this is {code_version()}")
         return actor
 
 
@@ -120,7 +120,7 @@ class _Actor:
 
     def version(self) -> str:
         """The package's version there."""
-        return __version__
+        return code_version()
 
     def run(self, cell: Cell, dataset: Dataset) -> RunRecord:
         """Run one cell on data that came with it."""

@@ -58,7 +58,7 @@ class Settings:
         loss: the loss and its parameters.
         seed: draws the split and the initialisation.
         training: further fields of `zlpr.training.TrainingConfig`.
-        version: the package's version.
+        version: the package's version and a digest of the code that decides the outcome.
     """
 
     data: str
