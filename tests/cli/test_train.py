@@ -162,8 +162,14 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_weights(file, tmp_path):
     process.wait()
     assert state.exists()
     assert not (tmp_path / "killed").exists()
-    for name in ("killed", "unbroken"):
-        subprocess.run(command(name), env=environment, check=True, capture_output=True)
+    printed = {
+        name: subprocess.run(
+            command(name), env=environment, check=True, capture_output=True, text=True
+        ).stdout
+        for name in ("killed", "unbroken")
+    }
+    assert "going on with the unfinished run" in printed["killed"]
+    assert "going on" not in printed["unbroken"]
     killed, unbroken = (
         (tmp_path / name / "model.safetensors").read_bytes() for name in ("killed", "unbroken")
     )

@@ -144,6 +144,8 @@ def run(args: argparse.Namespace) -> None:
     checkpoint = out.with_name(f"{out.name}.checkpoint")
     if args.restart and first:
         shutil.rmtree(checkpoint, ignore_errors=True)
+    elif checkpoint.is_dir() and first and not args.json:
+        print(f"going on with the unfinished run in {checkpoint} (--restart discards it)")
     with training_progress(args.metric, quiet=args.json or not first) as progress:
         result = fit(train, validation, config, checkpoint=checkpoint, progress=progress)
     if not first:
