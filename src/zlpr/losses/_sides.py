@@ -14,6 +14,7 @@ that does not count: its exponential is exactly 0.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -21,14 +22,15 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from zlpr.losses._arguments import Cells, Weighting, working_dtype
-from zlpr.losses._logsumexp import excess, exponentiate, logsumexp1, softmax1
+from zlpr.losses._logsumexp import LOG2_E, excess, exponentiate, logsumexp1, softmax1
 
 # Cells of a block: in float32 they take 1 MB, about what a core's cache holds.
 _BLOCK = 1 << 18
-
-
 # Where more of the cells than this are positive, a list of their positions does not pay.
 _FEW = 1 / 16
+# A sum of exponentials up to this one comes from exponents up to 16, which need no shift: their
+# exponentials are far from overflow and right but for the last digit.
+_GENTLE = 1e7
 
 
 def values_from_targets(scores: Tensor, targets: Tensor, weighting: Weighting) -> Tensor:
@@ -70,33 +72,48 @@ def slope_of_sides(cells: Cells) -> Tensor:
 
 
 @dataclass(frozen=True)
+class Block:
+    """Some rows of a matrix, and which of the positive cells are theirs."""
+
+    rows: slice
+    cells: slice
+
+
+@dataclass(frozen=True)
 class Positives:
     """The positive labels among the cells of a score matrix of shape (B, L).
 
     Attributes:
-        positions: Shape (n,), `row * L + label` of each positive cell, ascending, without repeats.
+        positions: Shape (n,), `row * L + label` of each positive cell, ascending, without repeats,
+            none of them masked.
         shape: (B, L).
         weighting: Mask and weights.
-        rows: Shape (n,), the row of each positive cell.
-        starts: Shape (B + 1,), where in `positions` each row starts.
     """
 
     positions: Tensor
     shape: tuple[int, int]
     weighting: Weighting
-    rows: Tensor
-    starts: Tensor
 
     @classmethod
     def at(cls, positions: Tensor, shape: tuple[int, int], weighting: Weighting) -> "Positives":
-        """Find the rows of the positions, and leave out the masked ones."""
+        """Leave out the masked positions."""
         if weighting.label_mask is not None:
             mask = weighting.label_mask.expand(shape).reshape(-1)
             positions = positions[mask[positions]]
-        num_rows, num_labels = shape
-        rows = positions.div(num_labels, rounding_mode="floor")
-        edges = torch.arange(0, (num_rows + 1) * num_labels, num_labels, device=positions.device)
-        return cls(positions, shape, weighting, rows, torch.searchsorted(positions, edges))
+        return cls(positions, shape, weighting)
+
+    @cached_property
+    def rows(self) -> Tensor:
+        """The row of each positive cell, shape (n,)."""
+        return self.positions.div(self.shape[1], rounding_mode="floor")
+
+    @cached_property
+    def starts(self) -> Tensor:
+        """Where in `positions` each row starts, shape (B + 1,)."""
+        num_rows, num_labels = self.shape
+        device = self.positions.device
+        edges = torch.arange(0, (num_rows + 1) * num_labels, num_labels, device=device)
+        return torch.searchsorted(self.positions, edges)
 
     def cells(self, scores: Tensor) -> Cells:
         """The same as cells."""
@@ -117,26 +134,108 @@ class Positives:
         """The "sum" of each row's positive cells, or the "max" of these and 0; shape (B,)."""
         return torch.segment_reduce(values, how, offsets=self.starts, initial=0)
 
-    def write_negatives(self, out: Tensor, scores: Tensor, rows: slice, cells: slice) -> None:
-        """Write `log b_j + s_j` of some rows to `out`, and -inf where a cell is not negative."""
-        weighting = self.weighting.of(rows)
-        torch.clamp(scores[rows].to(out.dtype), max=torch.finfo(out.dtype).max, out=out)
-        if weighting.label_weight is not None:
-            weight = torch.as_tensor(weighting.label_weight, dtype=out.dtype, device=out.device)
-            out.add_(weight.log())
-        if weighting.label_mask is not None:
-            out.masked_fill_(~weighting.label_mask, -torch.inf)
-        out.view(-1).index_fill_(0, self.positions[cells] - rows.start * self.shape[1], -torch.inf)
+    def largest_negatives(self, scores: Tensor, block: Block, scratch: Tensor) -> Tensor:
+        """The largest `log b_j + s_j` of a block's rows, or 0 where that is more; shape (rows,)."""
+        self._weigh(scores, block, scratch)
+        self._silence(scratch, block, -torch.inf)
+        return scratch.amax(dim=1).clamp_(min=0.0)
 
-    def blocks(self) -> Iterator[tuple[slice, slice]]:
-        """The rows of each block, and where in `positions` their positive cells are."""
+    def exponentiate_negatives(
+        self, scores: Tensor, block: Block, shift: Tensor | None, out: Tensor
+    ) -> None:
+        """Write `b_j e^(s_j - shift)` of a block to `out`, 0 where a cell is not negative."""
+        if shift is not None:
+            self._weigh(scores, block, out)
+            exponentiate(out, shift)
+        elif self.weighting.label_weight is not None:
+            self._weigh(scores, block, out)
+            out.mul_(LOG2_E).exp2_()
+        else:
+            torch.mul(scores[block.rows].to(out.dtype), LOG2_E, out=out).exp2_()
+        self._silence(out, block, 0.0)
+
+    def blocks(self) -> Iterator[Block]:
+        """The matrix in blocks of rows."""
         blocks = list(_blocks(self.shape, self.positions.device))
         if len(blocks) == 1:
-            yield blocks[0], slice(None)
+            yield Block(blocks[0], slice(None))
             return
         edges = self.starts[[0, *(rows.stop for rows in blocks)]].tolist()
         for rows, first, last in zip(blocks, edges[:-1], edges[1:], strict=True):
-            yield rows, slice(first, last)
+            yield Block(rows, slice(first, last))
+
+    def _weigh(self, scores: Tensor, block: Block, out: Tensor) -> None:
+        """Write `log b_j + s_j` of a block's rows to `out`, as if all cells were negative."""
+        torch.clamp(scores[block.rows].to(out.dtype), max=torch.finfo(out.dtype).max, out=out)
+        weight = self.weighting.of(block.rows).label_weight
+        if weight is not None:
+            out.add_(torch.as_tensor(weight, dtype=out.dtype, device=out.device).log())
+
+    def _silence(self, out: Tensor, block: Block, value: float) -> None:
+        """Overwrite the cells of a block that are not negative."""
+        positions = self.positions[block.cells]
+        if block.rows.start > 0:
+            positions = positions - block.rows.start * self.shape[1]
+        out.view(-1).index_fill_(0, positions, value)
+        if self.weighting.label_mask is not None:
+            mask = self.weighting.label_mask
+            out.masked_fill_(~(mask[block.rows] if mask.dim() > 1 else mask), value)
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What the two sides of each row add up to: `e^shift * total`.
+
+    Attributes:
+        positive: Shape (n,), the positive cells' parts of the totals.
+        totals: Shape (2, B), of the positive and of the negative side.
+        shifts: As `totals`, at least 0; None for 0.
+    """
+
+    positive: Tensor
+    totals: Tensor
+    shifts: Tensor | None
+
+    @classmethod
+    def of(cls, scores: Tensor, positives: Positives, kept: Tensor | None) -> "Sums":
+        """Without shifts where the scores allow it, which is found by trying; else with shifts."""
+        if scores.device.type == "cpu":  # to look at the sums, another device would be waited for
+            sums = cls.compute(scores, positives, kept, shifted=False)
+            if bool(sums.totals.max() < _GENTLE):  # not so for NaN
+                return sums
+        return cls.compute(scores, positives, kept, shifted=True)
+
+    @classmethod
+    def compute(
+        cls, scores: Tensor, positives: Positives, kept: Tensor | None, *, shifted: bool
+    ) -> "Sums":
+        """Add up block by block, leaving the negative cells' exponentials in `kept` if given."""
+        positive = positives.exponents(scores)
+        totals = positive.new_empty((2, scores.shape[0]))
+        shifts = torch.empty_like(totals) if shifted else None
+        if shifts is not None:
+            shifts[0] = positives.reduce(positive, "max")
+            positive.sub_(shifts[0].index_select(0, positives.rows))
+        totals[0] = positives.reduce(positive.exp_(), "sum")
+        for block in positives.blocks():
+            rows = block.rows
+            part = totals.new_empty(scores[rows].shape) if kept is None else kept[rows]
+            shift = None
+            if shifts is not None:
+                shift = shifts[1, rows] = positives.largest_negatives(scores, block, part)
+            positives.exponentiate_negatives(scores, block, shift, part)
+            torch.sum(part, dim=1, out=totals[1, rows])
+        return cls(positive, totals, shifts)
+
+    @cached_property
+    def over(self) -> Tensor:
+        """The x in `log(1 + e^shift * total) = shift + log(1 + x)`, shape (2, B)."""
+        return self.totals if self.shifts is None else excess(self.shifts, self.totals)
+
+    def values(self) -> Tensor:
+        """The rows' losses, shape (B,)."""
+        logs = torch.log1p(self.over)
+        return (logs if self.shifts is None else logs.add_(self.shifts)).sum(dim=0)
 
 
 class HardSides(torch.autograd.Function):
@@ -148,40 +247,29 @@ class HardSides(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, scores: Tensor, positives: Positives, keep: bool) -> Tensor:
         """The values, shape (B,)."""
-        exponents = positives.exponents(scores)
-        # The first row of each is for the positive side, the second for the negative.
-        shifts = exponents.new_empty((2, scores.shape[0]))
-        totals = torch.empty_like(shifts)
-        shifts[0] = positives.reduce(exponents, "max")
-        positive = exponents.sub_(shifts[0].index_select(0, positives.rows)).exp_()
-        totals[0] = positives.reduce(positive, "sum")
         kept = torch.empty_like(scores) if keep else None
-        for rows, cells in positives.blocks():
-            part = exponents.new_empty(scores[rows].shape) if kept is None else kept[rows]
-            positives.write_negatives(part, scores, rows, cells)
-            torch.amax(part, dim=1, out=shifts[1, rows]).clamp_(min=0.0)
-            torch.sum(exponentiate(part, shifts[1, rows]), dim=1, out=totals[1, rows])
-        over = excess(shifts, totals)
-        ctx.save_for_backward(scores, positive, shifts, over)
-        ctx.positives, ctx.kept = positives, kept
-        return _saturate((shifts + torch.log1p(over)).sum(dim=0))
+        sums = Sums.of(scores, positives, kept)
+        ctx.save_for_backward(scores)
+        ctx.positives, ctx.sums, ctx.kept = positives, sums, kept
+        return _saturate(sums.values())
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None]:
         """The gradient in the scores."""
-        scores, positive, shifts, over = ctx.saved_tensors
+        (scores,) = ctx.saved_tensors
         positives: Positives = ctx.positives
+        sums: Sums = ctx.sums
         if torch.is_grad_enabled():  # a gradient of the gradient is wanted
             slope = slope_of_sides(positives.cells(scores))
             return upstream.unsqueeze(1) * slope, None, None
-        scales = upstream / (1 + over)
+        above, below = upstream / (1 + sums.over)
         # The kept exponentials become the gradient, once; a second pass computes them again.
         slope, ctx.kept = ctx.kept, None
         if slope is None:
-            slope = _slope_of_negatives(scores, positives, shifts[1], scales[1])
+            slope = _slope_of_negatives(scores, positives, sums.shifts, below)
         else:
-            slope.mul_(scales[1].unsqueeze(1))
-        positive = scales[0].neg_().index_select(0, positives.rows).mul_(positive)
+            slope.mul_(below.unsqueeze(1))
+        positive = above.neg_().index_select(0, positives.rows).mul_(sums.positive)
         slope.view(-1).index_copy_(0, positives.positions, positive.to(slope.dtype))
         return slope, None, None
 
@@ -266,14 +354,16 @@ def _hard_values(scores: Tensor, positions: Tensor, weighting: Weighting) -> Ten
 
 
 def _slope_of_negatives(
-    scores: Tensor, positives: Positives, shift: Tensor, scale: Tensor
+    scores: Tensor, positives: Positives, shifts: Tensor | None, scale: Tensor
 ) -> Tensor:
     """The gradient but for the positive cells, by the operations of the forward pass."""
     gradient = torch.empty_like(scores)
-    for rows, cells in positives.blocks():
-        part = shift.new_empty(scores[rows].shape)
-        positives.write_negatives(part, scores, rows, cells)
-        gradient[rows] = exponentiate(part, shift[rows]).mul_(scale[rows].unsqueeze(1))
+    for block in positives.blocks():
+        rows = block.rows
+        part = scale.new_empty(scores[rows].shape)
+        shift = None if shifts is None else shifts[1, rows]
+        positives.exponentiate_negatives(scores, block, shift, part)
+        gradient[rows] = part.mul_(scale[rows].unsqueeze(1))
     return gradient
 
 
