@@ -146,7 +146,7 @@ def time_of(runs: dict[str, Callable[[], None]], rounds: int) -> dict[str, float
 
 def peak_of_one_step(name: str, samples: int, labels: int) -> int:
     """Bytes by which the peak resident size grows in one step beyond what was there before."""
-    steps(2, 50)[name]()  # loads what is loaded lazily
+    steps(8, 400)[name]()  # loads what is loaded lazily
     run = steps(samples, labels)[name]
     before = resident("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew

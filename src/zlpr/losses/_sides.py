@@ -23,6 +23,7 @@ from torch.autograd import forward_ad
 
 from zlpr.losses._arguments import Cells, Weighting, working_dtype
 from zlpr.losses._logsumexp import LOG2_E, excess, exponentiate, logsumexp1, softmax1
+from zlpr.losses._reduce import Reduction, reduce
 
 # Cells of a block: in float32 they take 1 MB, about what a core's cache holds.
 _BLOCK = 1 << 18
@@ -33,32 +34,43 @@ _FEW = 1 / 16
 _GENTLE = 1e7
 
 
-def values_from_targets(scores: Tensor, targets: Tensor, weighting: Weighting) -> Tensor:
-    """One value per sample, shape (...), by the way that suits the targets; all shaped (..., L)."""
+def loss_from_targets(
+    scores: Tensor,
+    targets: Tensor,
+    weighting: Weighting,
+    sample_weight: Tensor | None,
+    reduction: Reduction,
+) -> Tensor:
+    """The loss of scores and targets of shape (..., L), by the way that suits the targets."""
     if not _is_plain(scores, targets, weighting):
-        return two_sides(weighting.cells(scores, targets))
-    if scores.dim() != 2:
-        shape = (-1, scores.shape[-1])
-        flat = weighting.flat(scores.shape[-1])
-        values = values_from_targets(scores.reshape(shape), targets.reshape(shape), flat)
-        return values.view(scores.shape[:-1])
-    positions = _positions(targets)
+        return reduce(two_sides(weighting.cells(scores, targets)), sample_weight, reduction)
+    matrix, truth = _as_matrix(scores), _as_matrix(targets)
+    weighting = weighting.flat(scores.shape[-1])
+    positions = _positions(truth)
     if positions is not None:
-        return _hard_values(scores, positions, weighting)
-    soft: Tensor = SoftSides.apply(scores, targets, weighting)  # type: ignore[no-untyped-call]
-    return soft
+        positives = Positives.at(positions, (matrix.shape[0], matrix.shape[1]), weighting)
+        return _hard_loss(matrix, positives, scores.shape[:-1], sample_weight, reduction)
+    values: Tensor = SoftSides.apply(matrix, truth, weighting)  # type: ignore[no-untyped-call]
+    return reduce(values.view(scores.shape[:-1]), sample_weight, reduction)
 
 
-def values_from_indices(scores: Tensor, indices: Tensor, weighting: Weighting) -> Tensor:
-    """One value per sample, shape (...), from the positive labels' indices, padded with -1."""
+def loss_from_indices(
+    scores: Tensor,
+    indices: Tensor,
+    weighting: Weighting,
+    sample_weight: Tensor | None,
+    reduction: Reduction,
+) -> Tensor:
+    """The same from the positive labels' indices, shape (..., K), padded with -1."""
     if not _is_plain(scores, indices, weighting):
-        return two_sides(weighting.cells(scores, _targets_of(indices, scores)))
-    num_labels = scores.shape[-1]
-    matrix = scores if scores.dim() == 2 else scores.reshape(-1, num_labels)
-    indices = indices.reshape(len(matrix), indices.shape[-1])
-    first = torch.arange(len(matrix), device=indices.device).unsqueeze(1) * num_labels
-    positions = torch.unique((indices + first)[indices >= 0])
-    return _hard_values(matrix, positions, weighting.flat(num_labels)).view(scores.shape[:-1])
+        cells = weighting.cells(scores, _targets_of(indices, scores))
+        return reduce(two_sides(cells), sample_weight, reduction)
+    matrix, indices = _as_matrix(scores), _as_matrix(indices)
+    num_rows, num_labels = matrix.shape
+    first = torch.arange(0, num_rows * num_labels, num_labels, device=indices.device)
+    positions = torch.unique((indices + first.unsqueeze(1))[indices >= 0])
+    positives = Positives.at(positions, (num_rows, num_labels), weighting.flat(num_labels))
+    return _hard_loss(matrix, positives, scores.shape[:-1], sample_weight, reduction)
 
 
 def two_sides(cells: Cells) -> Tensor:
@@ -128,7 +140,7 @@ class Positives:
             if weight is not None:
                 weight = torch.as_tensor(weight, dtype=values.dtype, device=values.device)
                 values += weight.expand(self.shape)[self.rows, self.positions % self.shape[1]].log()
-        return values.clamp_(max=torch.finfo(values.dtype).max)
+        return values
 
     def reduce(self, values: Tensor, how: str) -> Tensor:
         """The "sum" of each row's positive cells, or the "max" of these and 0; shape (B,)."""
@@ -151,14 +163,14 @@ class Positives:
             self._weigh(scores, block, out)
             out.mul_(LOG2_E).exp2_()
         else:
-            torch.mul(scores[block.rows].to(out.dtype), LOG2_E, out=out).exp2_()
+            torch.mul(_part(scores, block.rows).to(out.dtype), LOG2_E, out=out).exp2_()
         self._silence(out, block, 0.0)
 
     def blocks(self) -> Iterator[Block]:
         """The matrix in blocks of rows."""
         blocks = list(_blocks(self.shape, self.positions.device))
         if len(blocks) == 1:
-            yield Block(blocks[0], slice(None))
+            yield Block(blocks[0], slice(0, len(self.positions)))
             return
         edges = self.starts[[0, *(rows.stop for rows in blocks)]].tolist()
         for rows, first, last in zip(blocks, edges[:-1], edges[1:], strict=True):
@@ -166,14 +178,14 @@ class Positives:
 
     def _weigh(self, scores: Tensor, block: Block, out: Tensor) -> None:
         """Write `log b_j + s_j` of a block's rows to `out`, as if all cells were negative."""
-        torch.clamp(scores[block.rows].to(out.dtype), max=torch.finfo(out.dtype).max, out=out)
+        torch.clamp(_part(scores, block.rows).to(out.dtype), max=_largest(out), out=out)
         weight = self.weighting.of(block.rows).label_weight
         if weight is not None:
             out.add_(torch.as_tensor(weight, dtype=out.dtype, device=out.device).log())
 
     def _silence(self, out: Tensor, block: Block, value: float) -> None:
         """Overwrite the cells of a block that are not negative."""
-        positions = self.positions[block.cells]
+        positions = _part(self.positions, block.cells)
         if block.rows.start > 0:
             positions = positions - block.rows.start * self.shape[1]
         out.view(-1).index_fill_(0, positions, value)
@@ -198,32 +210,43 @@ class Sums:
 
     @classmethod
     def of(cls, scores: Tensor, positives: Positives, kept: Tensor | None) -> "Sums":
-        """Without shifts where the scores allow it, which is found by trying; else with shifts."""
+        """Without shifts where the scores allow it, which is found by trying; else with shifts.
+
+        Either leaves the exponentials of the negative cells in `kept` if that is given.
+        """
         if scores.device.type == "cpu":  # to look at the sums, another device would be waited for
-            sums = cls.compute(scores, positives, kept, shifted=False)
-            if bool(sums.totals.max() < _GENTLE):  # not so for NaN
+            sums = cls.plain(scores, positives, kept)
+            if sums.totals.max().item() < _GENTLE:  # not so for NaN
                 return sums
-        return cls.compute(scores, positives, kept, shifted=True)
+        return cls.shifted(scores, positives, kept)
 
     @classmethod
-    def compute(
-        cls, scores: Tensor, positives: Positives, kept: Tensor | None, *, shifted: bool
-    ) -> "Sums":
-        """Add up block by block, leaving the negative cells' exponentials in `kept` if given."""
+    def plain(cls, scores: Tensor, positives: Positives, kept: Tensor | None) -> "Sums":
+        """Sums of bare exponentials, which may overflow."""
+        positive = positives.exponents(scores).exp_()
+        totals = positive.new_zeros((2, scores.shape[0]))
+        totals[0].index_add_(0, positives.rows, positive)
+        for block in positives.blocks():
+            part = _scratch(kept, totals, scores, block.rows)
+            positives.exponentiate_negatives(scores, block, None, part)
+            torch.sum(part, dim=1, out=_part(totals[1], block.rows))
+        return cls(positive, totals, None)
+
+    @classmethod
+    def shifted(cls, scores: Tensor, positives: Positives, kept: Tensor | None) -> "Sums":
+        """Sums of exponentials of which the largest is 1."""
         positive = positives.exponents(scores)
+        positive.clamp_(max=_largest(positive))
         totals = positive.new_empty((2, scores.shape[0]))
-        shifts = torch.empty_like(totals) if shifted else None
-        if shifts is not None:
-            shifts[0] = positives.reduce(positive, "max")
-            positive.sub_(shifts[0].index_select(0, positives.rows))
-        totals[0] = positives.reduce(positive.exp_(), "sum")
+        shifts = torch.empty_like(totals)
+        shifts[0] = positives.reduce(positive, "max")
+        positive.sub_(shifts[0].index_select(0, positives.rows)).exp_()
+        totals[0] = positives.reduce(positive, "sum")
         for block in positives.blocks():
             rows = block.rows
-            part = totals.new_empty(scores[rows].shape) if kept is None else kept[rows]
-            shift = None
-            if shifts is not None:
-                shift = shifts[1, rows] = positives.largest_negatives(scores, block, part)
-            positives.exponentiate_negatives(scores, block, shift, part)
+            part = _scratch(kept, totals, scores, rows)
+            shifts[1, rows] = positives.largest_negatives(scores, block, part)
+            positives.exponentiate_negatives(scores, block, shifts[1, rows], part)
             torch.sum(part, dim=1, out=totals[1, rows])
         return cls(positive, totals, shifts)
 
@@ -234,44 +257,51 @@ class Sums:
 
     def values(self) -> Tensor:
         """The rows' losses, shape (B,)."""
-        logs = torch.log1p(self.over)
-        return (logs if self.shifts is None else logs.add_(self.shifts)).sum(dim=0)
+        if self.shifts is None:
+            return torch.log1p(self.totals).sum(dim=0)
+        return _saturate(torch.log1p(self.over).add_(self.shifts).sum(dim=0))
 
 
 class HardSides(torch.autograd.Function):
-    """One value per row from few positive cells: `HardSides.apply(scores, positives, keep)`.
+    """Values or loss from few positive cells: `HardSides.apply(scores, positives, keep, factor)`.
 
     The scores are contiguous, of shape (B, L). `keep` holds the exponentials for the backward pass.
+    With a `factor` it gives the factor times the sum of the values, else one value per row.
     """
 
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, positives: Positives, keep: bool) -> Tensor:
-        """The values, shape (B,)."""
+    def forward(
+        ctx: Any, scores: Tensor, positives: Positives, keep: bool, factor: float | None
+    ) -> Tensor:
+        """The values, shape (B,), or the loss, shape ()."""
         kept = torch.empty_like(scores) if keep else None
         sums = Sums.of(scores, positives, kept)
         ctx.save_for_backward(scores)
-        ctx.positives, ctx.sums, ctx.kept = positives, sums, kept
-        return _saturate(sums.values())
+        ctx.positives, ctx.sums, ctx.kept, ctx.factor = positives, sums, kept, factor
+        values = sums.values()
+        return values if factor is None else values.mul_(factor).sum()
 
     @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None, None]:
         """The gradient in the scores."""
         (scores,) = ctx.saved_tensors
+        if ctx.factor is not None:
+            upstream = (upstream * ctx.factor).expand(scores.shape[0])
         positives: Positives = ctx.positives
         sums: Sums = ctx.sums
         if torch.is_grad_enabled():  # a gradient of the gradient is wanted
             slope = slope_of_sides(positives.cells(scores))
-            return upstream.unsqueeze(1) * slope, None, None
-        above, below = upstream / (1 + sums.over)
+            return upstream.unsqueeze(1) * slope, None, None, None
+        scales = upstream / (1 + sums.over)
         # The kept exponentials become the gradient, once; a second pass computes them again.
         slope, ctx.kept = ctx.kept, None
         if slope is None:
-            slope = _slope_of_negatives(scores, positives, sums.shifts, below)
+            slope = _slope_of_negatives(scores, positives, sums.shifts, scales[1])
         else:
-            slope.mul_(below.unsqueeze(1))
-        positive = above.neg_().index_select(0, positives.rows).mul_(sums.positive)
+            slope.mul_(scales[1].unsqueeze(1))
+        positive = scales[0].neg_().index_select(0, positives.rows).mul_(sums.positive)
         slope.view(-1).index_copy_(0, positives.positions, positive.to(slope.dtype))
-        return slope, None, None
+        return slope, None, None, None
 
 
 class SoftSides(torch.autograd.Function):
@@ -343,14 +373,26 @@ def _targets_of(indices: Tensor, scores: Tensor) -> Tensor:
     return targets.scatter(-1, columns, True)[..., :num_labels]
 
 
-def _hard_values(scores: Tensor, positions: Tensor, weighting: Weighting) -> Tensor:
-    """The values of the rows, shape (B,)."""
+def _hard_loss(
+    scores: Tensor,
+    positives: Positives,
+    shape: torch.Size,
+    sample_weight: Tensor | None,
+    reduction: Reduction,
+) -> Tensor:
+    """The loss of a score matrix whose rows are the samples of a batch of some shape."""
     wanted = torch.is_grad_enabled() and scores.requires_grad
     keep = wanted and scores.dtype == working_dtype(scores)
-    positives = Positives.at(positions, (scores.shape[0], scores.shape[1]), weighting)
-    matrix = scores.contiguous()
-    values: Tensor = HardSides.apply(matrix, positives, keep)  # type: ignore[no-untyped-call]
-    return values
+    # Without sample weights the sum is taken in the same function, which spares its gradient.
+    factors = {"sum": 1.0, "mean": 1.0 / scores.shape[0]}
+    factor = factors.get(reduction) if sample_weight is None else None
+    loss: Tensor = HardSides.apply(scores.contiguous(), positives, keep, factor)  # type: ignore[no-untyped-call]
+    return loss if factor is not None else reduce(loss.view(shape), sample_weight, reduction)
+
+
+def _as_matrix(values: Tensor) -> Tensor:
+    """All leading dimensions in one."""
+    return values if values.dim() == 2 else values.reshape(-1, values.shape[-1])
 
 
 def _slope_of_negatives(
@@ -375,6 +417,23 @@ def _blocks(shape: tuple[int, ...], device: torch.device) -> Iterator[slice]:
         yield slice(row, min(row + step, num_rows))
 
 
+def _part(values: Tensor, part: slice) -> Tensor:
+    """`values[part]`, or the values themselves for all of them, which is sooner had."""
+    return values if part == slice(0, len(values)) else values[part]
+
+
+def _scratch(kept: Tensor | None, like: Tensor, scores: Tensor, rows: slice) -> Tensor:
+    """Where to write the exponentials of some rows."""
+    if kept is not None:
+        return _part(kept, rows)
+    return like.new_empty((rows.stop - rows.start, scores.shape[1]))
+
+
+def _largest(values: Tensor) -> float:
+    """The largest number of their dtype."""
+    return torch.finfo(values.dtype).max
+
+
 def _saturate(values: Tensor) -> Tensor:
     """Hold the sum of two sides to the largest number; bfloat16 scores can exceed half of it."""
-    return values.clamp_(max=torch.finfo(values.dtype).max)
+    return values.clamp_(max=_largest(values))

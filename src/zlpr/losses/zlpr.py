@@ -15,8 +15,8 @@ from zlpr.losses._arguments import (
 )
 from zlpr.losses._bound import as_tensor, subtract_bound
 from zlpr.losses._module import LossModule
-from zlpr.losses._reduce import Reduction, reduce
-from zlpr.losses._sides import values_from_indices, values_from_targets
+from zlpr.losses._reduce import Reduction
+from zlpr.losses._sides import loss_from_indices, loss_from_targets
 
 
 def zlpr_loss(
@@ -69,7 +69,7 @@ def zlpr_loss(
     check_targets(scores, targets)
     weighting = Weighting.check(scores, label_mask, label_weight, pos_weight)
     scores = subtract_bound(scores, threshold, "threshold")
-    return reduce(values_from_targets(scores, targets, weighting), sample_weight, reduction)
+    return loss_from_targets(scores, targets, weighting, sample_weight, reduction)
 
 
 def sparse_zlpr_loss(
@@ -118,7 +118,7 @@ def sparse_zlpr_loss(
     check_indices(indices, scores, num_labels=scores.shape[-1])
     weighting = Weighting.check(scores, label_mask, label_weight, pos_weight)
     scores = subtract_bound(scores, threshold, "threshold")
-    return reduce(values_from_indices(scores, indices, weighting), sample_weight, reduction)
+    return loss_from_indices(scores, indices, weighting, sample_weight, reduction)
 
 
 class ZLPRLoss(LossModule):
