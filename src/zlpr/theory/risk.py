@@ -62,7 +62,8 @@ def risk_minimiser(loss: Loss, joint: Tensor) -> Tensor:
     ends = descend(value, starts)
     scores = ends[value(ends).argmin()]
     gradient, _ = _derivatives(value, scores[None])
-    if gradient(scores[None]).abs().max() > 1e-9:  # Newton's method stuck at a kink or a jump
+    stuck = bool((gradient(scores[None]).abs() > 1e-9).any())  # at a kink or a jump
+    if stuck and scores.abs().max() < FAR:
         scores = search(value, scores)
     finite = to_infinity(value, scores)
     return centred(finite) if ignores_shifts(value, scores[None]) else finite
@@ -172,7 +173,7 @@ def search(value: Value, scores: Tensor) -> Tensor:
         turned = torch.randn(len(scores), len(scores), generator=generator, dtype=scores.dtype)
         axes = torch.linalg.qr(turned).Q
         with torch.no_grad():
-            tries = scores + step * torch.cat([axes, -axes])
+            tries = (scores + step * torch.cat([axes, -axes])).clamp(-FAR, FAR)
             values = value(tries[:, None])[:, 0]
         if values.min() < lowest:
             scores, lowest, step = tries[values.argmin()], values.min(), min(1.0, 1.5 * step)
