@@ -53,7 +53,8 @@ def test_a_lost_process_is_a_clear_error_within_the_time_out(how, tmp_path):
     step, seconds, message = report.read_text().split(maxsplit=2)
     assert processes[0].exitcode == 0
     assert step == "1"
-    assert float(seconds) < 2 * TIMEOUT
+    # Far below the half hour that a group waits by default; the slack is for a busy machine.
+    assert float(seconds) < TIMEOUT + 30
     assert "process 0 of 2" in message
     assert "another process died" in message
     assert "resume from the last checkpoint" in message
