@@ -56,6 +56,8 @@ class Weighting:
         pos_weight: Weight | None = None,
     ) -> "Weighting":
         """Check mask and weights against the scores."""
+        if label_mask is None and label_weight is None and pos_weight is None:
+            return _NO_WEIGHTING
         check_mask(scores, label_mask)
         return cls(
             label_mask,
@@ -85,9 +87,21 @@ class Weighting:
         """The part for some rows of a score matrix."""
         return self._each(lambda x: x[rows] if x.dim() > 1 else x)
 
+    def tensors(self) -> list[Tensor]:
+        """Those of the three that are tensors."""
+        if self is _NO_WEIGHTING:
+            return []
+        parts = (self.label_mask, self.label_weight, self.pos_weight)
+        return [part for part in parts if isinstance(part, Tensor)]
+
     def _each(self, change: Callable[[Tensor], Tensor]) -> "Weighting":
+        if self is _NO_WEIGHTING:
+            return self
         parts = (self.label_mask, self.label_weight, self.pos_weight)
         return Weighting(*(change(x) if isinstance(x, Tensor) else x for x in parts))  # type: ignore[arg-type]
+
+
+_NO_WEIGHTING = Weighting()  # the usual case, so that it costs little
 
 
 def prepare(
@@ -107,7 +121,7 @@ def prepare(
 
 def working_dtype(scores: Tensor) -> torch.dtype:
     """The dtype to compute in: sums of half-precision terms are taken in float32."""
-    return torch.promote_types(scores.dtype, torch.float32)
+    return torch.float64 if scores.dtype is torch.float64 else torch.float32
 
 
 def check_scores(scores: Tensor, name: str = "scores") -> None:

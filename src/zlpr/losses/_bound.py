@@ -8,6 +8,8 @@ from zlpr.losses._arguments import Weight, check_number, check_scores, working_d
 
 def subtract_bound(scores: Tensor, bound: Weight, name: str) -> Tensor:
     """`scores - bound`, in the dtype to compute in; the scores themselves for a bound of 0."""
+    if isinstance(bound, float) and bound == 0.0:
+        return scores
     check_scores(scores)
     if not isinstance(bound, Tensor):
         number = check_number(name, bound)

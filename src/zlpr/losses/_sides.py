@@ -3,8 +3,8 @@
 - `two_sides` is the formula in differentiable operations: for `torch.compile`, for `torch.func`,
   and where weights or targets want a gradient.
 - `HardSides` is for targets of 0 and 1 with few positive labels, given by their positions. It
-  reads the scores once, in blocks that stay in the cache, and keeps the exponentials: scaled in
-  place they are the gradient, so no memory of the scores' size is needed beyond it.
+  reads the scores once, in blocks that stay in the cache, and scales the exponentials in place to
+  the gradient, so no memory of the scores' size is needed beyond it.
 - `SoftSides` is for all other targets. It computes block by block, forward and backward, and keeps
   nothing of the scores' size.
 
@@ -13,11 +13,11 @@ that does not count: its exponential is exactly 0.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd import forward_ad
 
@@ -29,6 +29,10 @@ from zlpr.losses._reduce import Reduction, reduce
 _BLOCK = 1 << 18
 # Where more of the cells than this are positive, a list of their positions does not pay.
 _FEW = 1 / 16
+# As a tensor, since to make one of a number takes longer than a small product.
+_LOG2_E = torch.tensor(LOG2_E, dtype=torch.float64)
+# The dtypes of scores that NumPy knows and that are computed in themselves.
+_NUMPY = (torch.float32, torch.float64)
 # A sum of exponentials up to this one comes from exponents up to 16, which need no shift: their
 # exponentials are far from overflow and right but for the last digit.
 _GENTLE = 1e7
@@ -83,26 +87,35 @@ def slope_of_sides(cells: Cells) -> Tensor:
     return softmax1(cells.scores, cells.negative) - softmax1(-cells.scores, cells.positive)
 
 
-@dataclass(frozen=True)
-class Block:
-    """Some rows of a matrix, and which of the positive cells are theirs."""
+class Block(NamedTuple):
+    """Some rows of a matrix.
+
+    Attributes:
+        rows: Which rows.
+        cells: Which of the positive cells are theirs.
+        positions: These cells' positions in the block, shape (n,).
+        owners: These cells' rows in the block, shape (n,).
+    """
 
     rows: slice
     cells: slice
+    positions: Tensor
+    owners: Tensor
 
 
-@dataclass(frozen=True)
-class Positives:
+class Positives(NamedTuple):
     """The positive labels among the cells of a score matrix of shape (B, L).
 
     Attributes:
         positions: Shape (n,), `row * L + label` of each positive cell, ascending, without repeats,
             none of them masked.
+        rows: Shape (n,), the row of each positive cell.
         shape: (B, L).
         weighting: Mask and weights.
     """
 
     positions: Tensor
+    rows: Tensor
     shape: tuple[int, int]
     weighting: Weighting
 
@@ -112,14 +125,12 @@ class Positives:
         if weighting.label_mask is not None:
             mask = weighting.label_mask.expand(shape).reshape(-1)
             positions = positions[mask[positions]]
-        return cls(positions, shape, weighting)
+        if positions.device.type == "cpu":
+            rows = torch.from_numpy(positions.numpy() // shape[1])
+        else:
+            rows = positions.div(shape[1], rounding_mode="floor")
+        return cls(positions, rows, shape, weighting)
 
-    @cached_property
-    def rows(self) -> Tensor:
-        """The row of each positive cell, shape (n,)."""
-        return self.positions.div(self.shape[1], rounding_mode="floor")
-
-    @cached_property
     def starts(self) -> Tensor:
         """Where in `positions` each row starts, shape (B + 1,)."""
         num_rows, num_labels = self.shape
@@ -135,16 +146,29 @@ class Positives:
 
     def exponents(self, scores: Tensor) -> Tensor:
         """`log a_i - s_i` of the positive cells, shape (n,)."""
-        values = scores.view(-1).index_select(0, self.positions).to(working_dtype(scores)).neg_()
+        values = scores.view(-1).index_select(0, self.positions)
+        values = values.to(working_dtype(scores)).neg_()
         for weight in (self.weighting.label_weight, self.weighting.pos_weight):
             if weight is not None:
                 weight = torch.as_tensor(weight, dtype=values.dtype, device=values.device)
                 values += weight.expand(self.shape)[self.rows, self.positions % self.shape[1]].log()
         return values
 
+    def exponentials(self, scores: Tensor) -> NDArray[Any]:
+        """`a_i e^-s_i` of the positive cells, shape (n,), on the CPU."""
+        weighting = self.weighting
+        is_weighted = weighting.label_weight is not None or weighting.pos_weight is not None
+        if is_weighted or scores.dtype not in _NUMPY:
+            exponentials: NDArray[Any] = self.exponents(scores).exp_().numpy()
+            return exponentials
+        values: NDArray[Any] = scores.detach().numpy().reshape(-1)[self.positions.numpy()]
+        with np.errstate(over="ignore"):
+            np.exp(np.negative(values, out=values), out=values)
+        return values
+
     def reduce(self, values: Tensor, how: str) -> Tensor:
         """The "sum" of each row's positive cells, or the "max" of these and 0; shape (B,)."""
-        return torch.segment_reduce(values, how, offsets=self.starts, initial=0)
+        return torch.segment_reduce(values, how, offsets=self.starts(), initial=0)
 
     def largest_negatives(self, scores: Tensor, block: Block, scratch: Tensor) -> Tensor:
         """The largest `log b_j + s_j` of a block's rows, or 0 where that is more; shape (rows,)."""
@@ -159,22 +183,26 @@ class Positives:
         if shift is not None:
             self._weigh(scores, block, out)
             exponentiate(out, shift)
-        elif self.weighting.label_weight is not None:
-            self._weigh(scores, block, out)
-            out.mul_(LOG2_E).exp2_()
         else:
-            torch.mul(_part(scores, block.rows).to(out.dtype), LOG2_E, out=out).exp2_()
+            torch.mul(_part(scores, block.rows).to(out.dtype), _LOG2_E, out=out).exp2_()
+            weight = self.weighting.of(block.rows).label_weight
+            if weight is not None:
+                out.mul_(weight)
         self._silence(out, block, 0.0)
 
     def blocks(self) -> Iterator[Block]:
         """The matrix in blocks of rows."""
-        blocks = list(_blocks(self.shape, self.positions.device))
-        if len(blocks) == 1:
-            yield Block(blocks[0], slice(0, len(self.positions)))
+        num_rows, num_labels = self.shape
+        if num_rows * num_labels <= _BLOCK:
+            cells = slice(0, self.positions.numel())
+            yield Block(slice(0, num_rows), cells, self.positions, self.rows)
             return
-        edges = self.starts[[0, *(rows.stop for rows in blocks)]].tolist()
+        blocks = list(_blocks(self.shape, self.positions.device))
+        edges = self.starts()[[0, *(rows.stop for rows in blocks)]].tolist()
         for rows, first, last in zip(blocks, edges[:-1], edges[1:], strict=True):
-            yield Block(rows, slice(first, last))
+            positions = self.positions[first:last] - rows.start * num_labels
+            owners = self.rows[first:last] - rows.start
+            yield Block(rows, slice(first, last), positions, owners)
 
     def _weigh(self, scores: Tensor, block: Block, out: Tensor) -> None:
         """Write `log b_j + s_j` of a block's rows to `out`, as if all cells were negative."""
@@ -185,88 +213,120 @@ class Positives:
 
     def _silence(self, out: Tensor, block: Block, value: float) -> None:
         """Overwrite the cells of a block that are not negative."""
-        positions = _part(self.positions, block.cells)
-        if block.rows.start > 0:
-            positions = positions - block.rows.start * self.shape[1]
-        out.view(-1).index_fill_(0, positions, value)
+        if out.device.type == "cpu":
+            out.numpy().reshape(-1)[block.positions.numpy()] = value
+        else:
+            out.view(-1).index_fill_(0, block.positions, value)
         if self.weighting.label_mask is not None:
             mask = self.weighting.label_mask
             out.masked_fill_(~(mask[block.rows] if mask.dim() > 1 else mask), value)
 
 
-@dataclass(frozen=True)
-class Sums:
-    """What the two sides of each row add up to: `e^shift * total`.
+class Sums(NamedTuple):
+    """What the two sides of each row add up to, as `log(1 + sum) = shift + log(1 + over)`.
 
     Attributes:
-        positive: Shape (n,), the positive cells' parts of the totals.
-        totals: Shape (2, B), of the positive and of the negative side.
-        shifts: As `totals`, at least 0; None for 0.
+        positive: Shape (n,), the positive cells' exponentials, scaled by `e^-shift`.
+        over: Shape (2, B), of the positive and of the negative side.
+        shifts: As `over`, at least 0; None for 0.
     """
 
     positive: Tensor
-    totals: Tensor
+    over: Tensor
     shifts: Tensor | None
 
     @classmethod
-    def of(cls, scores: Tensor, positives: Positives, kept: Tensor | None) -> "Sums":
+    def of(
+        cls, scores: Tensor, positives: Positives, slope: Tensor | None, factor: float
+    ) -> "Sums":
         """Without shifts where the scores allow it, which is found by trying; else with shifts.
 
-        Either leaves the exponentials of the negative cells in `kept` if that is given.
+        Either leaves the gradient of `factor` times the values in `slope` if that is given.
         """
         if scores.device.type == "cpu":  # to look at the sums, another device would be waited for
-            sums = cls.plain(scores, positives, kept)
-            if sums.totals.max().item() < _GENTLE:  # not so for NaN
+            sums = cls.plain(scores, positives, slope, factor)
+            if sums is not None:
                 return sums
-        return cls.shifted(scores, positives, kept)
+        return cls.shifted(scores, positives, slope, factor)
 
     @classmethod
-    def plain(cls, scores: Tensor, positives: Positives, kept: Tensor | None) -> "Sums":
-        """Sums of bare exponentials, which may overflow."""
-        positive = positives.exponents(scores).exp_()
-        totals = positive.new_zeros((2, scores.shape[0]))
-        totals[0].index_add_(0, positives.rows, positive)
+    def plain(
+        cls, scores: Tensor, positives: Positives, slope: Tensor | None, factor: float
+    ) -> "Sums | None":
+        """Sums of bare exponentials; None where these come near to overflow.
+
+        What has one entry a row or a positive cell is left to NumPy: for vectors that short, a
+        call costs a third of torch's.
+        """
+        positive = positives.exponentials(scores)
+        over = np.empty((2, scores.shape[0]), positive.dtype)
+        over[0] = np.bincount(positives.rows.numpy(), positive, minlength=scores.shape[0])
         for block in positives.blocks():
-            part = _scratch(kept, totals, scores, block.rows)
+            part = _scratch(slope, scores, block.rows)
             positives.exponentiate_negatives(scores, block, None, part)
-            torch.sum(part, dim=1, out=_part(totals[1], block.rows))
-        return cls(positive, totals, None)
+            totals = over[:, block.rows]
+            totals[1] = part.sum(dim=1).numpy()
+            if not totals.max() < _GENTLE:  # so for NaN, too
+                return None
+            if slope is not None:
+                share = factor / (1 + totals)
+                part.mul_(torch.from_numpy(share[1]).unsqueeze(1))
+                cells = part.numpy().reshape(-1)
+                parts = share[0][block.owners.numpy()] * positive[block.cells]
+                cells[block.positions.numpy()] = np.negative(parts, out=parts)
+        return cls(torch.from_numpy(positive), torch.from_numpy(over), None)
 
     @classmethod
-    def shifted(cls, scores: Tensor, positives: Positives, kept: Tensor | None) -> "Sums":
+    def shifted(
+        cls, scores: Tensor, positives: Positives, slope: Tensor | None, factor: float
+    ) -> "Sums":
         """Sums of exponentials of which the largest is 1."""
         positive = positives.exponents(scores)
         positive.clamp_(max=_largest(positive))
-        totals = positive.new_empty((2, scores.shape[0]))
-        shifts = torch.empty_like(totals)
+        over = positive.new_empty((2, scores.shape[0]))
+        shifts = torch.empty_like(over)
         shifts[0] = positives.reduce(positive, "max")
         positive.sub_(shifts[0].index_select(0, positives.rows)).exp_()
-        totals[0] = positives.reduce(positive, "sum")
+        over[0] = excess(shifts[0], positives.reduce(positive, "sum"))
         for block in positives.blocks():
             rows = block.rows
-            part = _scratch(kept, totals, scores, rows)
+            part = _scratch(slope, scores, rows)
             shifts[1, rows] = positives.largest_negatives(scores, block, part)
             positives.exponentiate_negatives(scores, block, shifts[1, rows], part)
-            torch.sum(part, dim=1, out=totals[1, rows])
-        return cls(positive, totals, shifts)
-
-    @cached_property
-    def over(self) -> Tensor:
-        """The x in `log(1 + e^shift * total) = shift + log(1 + x)`, shape (2, B)."""
-        return self.totals if self.shifts is None else excess(self.shifts, self.totals)
+            over[1, rows] = excess(shifts[1, rows], part.sum(dim=1))
+            if slope is not None:
+                part.mul_((factor / (1 + over[1, rows])).unsqueeze(1))
+        sums = cls(positive, over, shifts)
+        if slope is not None:
+            sums.write_positives(slope, positives, factor / (1 + over[0]))
+        return sums
 
     def values(self) -> Tensor:
         """The rows' losses, shape (B,)."""
+        logarithms = torch.log1p(self.over)
         if self.shifts is None:
-            return torch.log1p(self.totals).sum(dim=0)
-        return _saturate(torch.log1p(self.over).add_(self.shifts).sum(dim=0))
+            return logarithms.sum(dim=0)
+        return _saturate(logarithms.add_(self.shifts).sum(dim=0))
+
+    def loss(self, factor: float) -> Tensor:
+        """The factor times the sum of the rows' losses, shape ()."""
+        if self.shifts is None:  # too small to overflow before the factor, and on the CPU
+            loss = np.log1p(self.over.numpy()).sum() * factor
+            return torch.scalar_tensor(loss, dtype=self.over.dtype)
+        return self.values().mul_(factor).sum()
+
+    def write_positives(self, slope: Tensor, positives: Positives, scale: Tensor) -> None:
+        """Write the gradient of the positive cells into that of all cells."""
+        parts = scale.index_select(0, positives.rows).mul_(self.positive).neg_()
+        slope.view(-1).index_copy_(0, positives.positions, parts.to(slope.dtype))
 
 
 class HardSides(torch.autograd.Function):
     """Values or loss from few positive cells: `HardSides.apply(scores, positives, keep, factor)`.
 
-    The scores are contiguous, of shape (B, L). `keep` holds the exponentials for the backward pass.
-    With a `factor` it gives the factor times the sum of the values, else one value per row.
+    The scores are contiguous, of shape (B, L). With `keep` the gradient is made on the way, block
+    by block while the exponentials are in the cache. With a `factor` it gives the factor times the
+    sum of the values, else one value per row.
     """
 
     @staticmethod
@@ -274,33 +334,30 @@ class HardSides(torch.autograd.Function):
         ctx: Any, scores: Tensor, positives: Positives, keep: bool, factor: float | None
     ) -> Tensor:
         """The values, shape (B,), or the loss, shape ()."""
-        kept = torch.empty_like(scores) if keep else None
-        sums = Sums.of(scores, positives, kept)
+        slope = torch.empty_like(scores) if keep else None
+        sums = Sums.of(scores, positives, slope, 1.0 if factor is None else factor)
         ctx.save_for_backward(scores)
-        ctx.positives, ctx.sums, ctx.kept, ctx.factor = positives, sums, kept, factor
-        values = sums.values()
-        return values if factor is None else values.mul_(factor).sum()
+        ctx.positives, ctx.sums, ctx.slope, ctx.factor = positives, sums, slope, factor
+        return sums.values() if factor is None else sums.loss(factor)
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None, None]:
         """The gradient in the scores."""
+        # A gradient made on the way is handed out once; a second pass computes it again.
+        slope, ctx.slope = ctx.slope, None
+        if slope is not None and not torch.is_grad_enabled():
+            if ctx.factor is None:
+                slope.mul_(upstream.unsqueeze(1))
+            elif not _is_one(upstream):
+                slope.mul_(upstream)
+            return slope, None, None, None
         (scores,) = ctx.saved_tensors
         if ctx.factor is not None:
             upstream = (upstream * ctx.factor).expand(scores.shape[0])
-        positives: Positives = ctx.positives
-        sums: Sums = ctx.sums
         if torch.is_grad_enabled():  # a gradient of the gradient is wanted
-            slope = slope_of_sides(positives.cells(scores))
-            return upstream.unsqueeze(1) * slope, None, None, None
-        scales = upstream / (1 + sums.over)
-        # The kept exponentials become the gradient, once; a second pass computes them again.
-        slope, ctx.kept = ctx.kept, None
-        if slope is None:
-            slope = _slope_of_negatives(scores, positives, sums.shifts, scales[1])
+            slope = upstream.unsqueeze(1) * slope_of_sides(ctx.positives.cells(scores))
         else:
-            slope.mul_(scales[1].unsqueeze(1))
-        positive = scales[0].neg_().index_select(0, positives.rows).mul_(sums.positive)
-        slope.view(-1).index_copy_(0, positives.positions, positive.to(slope.dtype))
+            slope = _slope(scores, ctx.positives, ctx.sums, upstream)
         return slope, None, None, None
 
 
@@ -338,13 +395,12 @@ def _is_plain(scores: Tensor, truth: Tensor, weighting: Weighting) -> bool:
         return False
     if scores.device.type not in ("cpu", "cuda"):
         return False
-    others = [truth, weighting.label_mask, weighting.label_weight, weighting.pos_weight]
-    tensors = [tensor for tensor in others if isinstance(tensor, Tensor)]
-    if any(tensor.requires_grad for tensor in tensors):
-        return False
     try:
-        for tensor in (scores, *tensors):
-            tensor.data_ptr()  # refused by fake tensors and within torch.func's transforms
+        scores.data_ptr()  # refused by fake tensors and within torch.func's transforms
+        for tensor in (truth, *weighting.tensors()):
+            tensor.data_ptr()
+            if tensor.requires_grad:
+                return False
     except RuntimeError:
         return False
     tangent = forward_ad.unpack_dual(scores).tangent  # type: ignore[no-untyped-call]
@@ -355,8 +411,9 @@ def _positions(targets: Tensor) -> Tensor | None:
     """Ascending positions of the ones among targets of 0 and 1; None where they are not few."""
     if targets.device.type != "cpu":  # to find them would wait for the device
         return None
-    nonzero = targets.detach().to(torch.bool).contiguous().numpy().ravel().nonzero()[0]
-    positions = torch.from_numpy(nonzero)  # by way of NumPy, whose search is four times as fast
+    truth = targets if targets.dtype is torch.bool else targets.detach().to(torch.bool)
+    # by way of NumPy, whose search is four times as fast
+    positions = torch.from_numpy(truth.numpy().ravel().nonzero()[0])
     if positions.numel() > _FEW * targets.numel():
         return None
     if targets.is_floating_point() and not bool((targets.reshape(-1)[positions] == 1).all()):
@@ -395,17 +452,17 @@ def _as_matrix(values: Tensor) -> Tensor:
     return values if values.dim() == 2 else values.reshape(-1, values.shape[-1])
 
 
-def _slope_of_negatives(
-    scores: Tensor, positives: Positives, shifts: Tensor | None, scale: Tensor
-) -> Tensor:
-    """The gradient but for the positive cells, by the operations of the forward pass."""
+def _slope(scores: Tensor, positives: Positives, sums: Sums, upstream: Tensor) -> Tensor:
+    """The gradient, from the sums of the forward pass and its operations."""
     gradient = torch.empty_like(scores)
+    scales = upstream / (1 + sums.over)
     for block in positives.blocks():
         rows = block.rows
-        part = scale.new_empty(scores[rows].shape)
-        shift = None if shifts is None else shifts[1, rows]
+        part = scales.new_empty(scores[rows].shape)
+        shift = None if sums.shifts is None else sums.shifts[1, rows]
         positives.exponentiate_negatives(scores, block, shift, part)
-        gradient[rows] = part.mul_(scale[rows].unsqueeze(1))
+        gradient[rows] = part.mul_(scales[1, rows].unsqueeze(1))
+    sums.write_positives(gradient, positives, scales[0])
     return gradient
 
 
@@ -422,11 +479,17 @@ def _part(values: Tensor, part: slice) -> Tensor:
     return values if part == slice(0, len(values)) else values[part]
 
 
-def _scratch(kept: Tensor | None, like: Tensor, scores: Tensor, rows: slice) -> Tensor:
+def _scratch(slope: Tensor | None, scores: Tensor, rows: slice) -> Tensor:
     """Where to write the exponentials of some rows."""
-    if kept is not None:
-        return _part(kept, rows)
-    return like.new_empty((rows.stop - rows.start, scores.shape[1]))
+    if slope is not None:
+        return _part(slope, rows)
+    shape = (rows.stop - rows.start, scores.shape[1])
+    return scores.new_empty(shape, dtype=working_dtype(scores))
+
+
+def _is_one(value: Tensor) -> bool:
+    """Whether a number is known to be 1; to look at it, a device would be waited for."""
+    return value.device.type == "cpu" and value.item() == 1.0
 
 
 def _largest(values: Tensor) -> float:
