@@ -33,9 +33,9 @@ _FEW = 1 / 16
 _LOG2_E = torch.tensor(LOG2_E, dtype=torch.float64)
 # The dtypes of scores that NumPy knows and that are computed in themselves.
 _NUMPY = (torch.float32, torch.float64)
-# A sum of exponentials up to this one comes from exponents up to 16, which need no shift: their
+# A sum of exponentials up to this one comes from exponents up to 30, which need no shift: their
 # exponentials are far from overflow and right but for the last digit.
-_GENTLE = 1e7
+_GENTLE = 1e13
 
 
 def loss_from_targets(
@@ -131,12 +131,9 @@ class Positives(NamedTuple):
             rows = positions.div(shape[1], rounding_mode="floor")
         return cls(positions, rows, shape, weighting)
 
-    def starts(self) -> Tensor:
-        """Where in `positions` each row starts, shape (B + 1,)."""
-        num_rows, num_labels = self.shape
-        device = self.positions.device
-        edges = torch.arange(0, (num_rows + 1) * num_labels, num_labels, device=device)
-        return torch.searchsorted(self.positions, edges)
+    def starts(self, rows: Tensor) -> Tensor:
+        """Where in `positions` some rows start."""
+        return torch.searchsorted(self.rows, rows)
 
     def cells(self, scores: Tensor) -> Cells:
         """The same as cells."""
@@ -168,7 +165,8 @@ class Positives(NamedTuple):
 
     def reduce(self, values: Tensor, how: str) -> Tensor:
         """The "sum" of each row's positive cells, or the "max" of these and 0; shape (B,)."""
-        return torch.segment_reduce(values, how, offsets=self.starts(), initial=0)
+        rows = torch.arange(self.shape[0] + 1, device=values.device)
+        return torch.segment_reduce(values, how, offsets=self.starts(rows), initial=0)
 
     def largest_negatives(self, scores: Tensor, block: Block, scratch: Tensor) -> Tensor:
         """The largest `log b_j + s_j` of a block's rows, or 0 where that is more; shape (rows,)."""
@@ -198,7 +196,8 @@ class Positives(NamedTuple):
             yield Block(slice(0, num_rows), cells, self.positions, self.rows)
             return
         blocks = list(_blocks(self.shape, self.positions.device))
-        edges = self.starts()[[0, *(rows.stop for rows in blocks)]].tolist()
+        stops = torch.tensor([0, *(rows.stop for rows in blocks)], device=self.positions.device)
+        edges = self.starts(stops).tolist()
         for rows, first, last in zip(blocks, edges[:-1], edges[1:], strict=True):
             positions = self.positions[first:last] - rows.start * num_labels
             owners = self.rows[first:last] - rows.start
