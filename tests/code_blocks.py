@@ -1,11 +1,14 @@
 """Run the code blocks of a Markdown page as a reader would: top to bottom, in one folder.
 
-Python blocks of a page share one namespace; `bash` blocks run line by line in the page's folder.
+Python blocks of a page share one namespace, but for those with a title, which are saved under it;
+`bash` blocks run line by line in the page's folder. What a page takes for granted (`reviews.csv`,
+the weights of `roberta-base`) lies in that folder in small, so that its commands run as they stand.
 Lines that would install or rebuild the environment (`pip install`, `git clone`, `make`) are not
 run again inside the tests: their targets and extras are checked to exist instead. Blocks in other
 languages (`text`, `toml`, `console`) are shown, not run.
 """
 
+import csv
 import os
 import re
 import subprocess
@@ -14,16 +17,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-FENCE = re.compile(r"^( *)```(\w*)[^\n]*\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(
+    r"^( *)```(\w*)(?: title=\"([\w.]+)\")?[^\n]*\n(.*?)^\1```", re.MULTILINE | re.DOTALL
+)
 
 
 @dataclass(frozen=True)
 class Block:
-    """One fenced block: where it starts, its language and its code."""
+    """One fenced block: where it starts, its language, the file it makes (or ""), and its code."""
 
     page: Path
     line: int
     language: str
+    title: str
     code: str
 
 
@@ -32,21 +38,23 @@ def blocks_of(page: Path) -> list[Block]:
     text = page.read_text(encoding="utf-8")
     found = []
     for match in FENCE.finditer(text):
-        indent, language, code = match.groups()
+        indent, language, title, code = match.groups()
         lines = [line.removeprefix(indent) for line in code.splitlines()]
-        found.append(
-            Block(page, text.count("\n", 0, match.start()) + 1, language, "\n".join(lines))
-        )
+        number = text.count("\n", 0, match.start()) + 1
+        found.append(Block(page, number, language, title or "", "\n".join(lines)))
     return found
 
 
 def run_page(page: Path, folder: Path) -> int:
     """Run the page's blocks in order, Python ones in one growing script; return how many ran."""
     environment = _environment(folder)
+    _lay_out(page.read_text(encoding="utf-8"), folder)
     earlier: list[str] = []
     ran = 0
     for block in blocks_of(page):
-        if block.language == "python":
+        if block.title:
+            (folder / block.title).write_text(block.code, encoding="utf-8")
+        elif block.language == "python":
             # A page's Python reads as one session: what an earlier block made, a later one uses.
             script = "\n".join([*earlier, block.code])
             _run([sys.executable, "-c", script], block, folder, environment)
@@ -58,6 +66,26 @@ def run_page(page: Path, folder: Path) -> int:
                     _run(["bash", "-euo", "pipefail", "-c", line], block, folder, environment)
             ran += 1
     return ran
+
+
+def _lay_out(text: str, folder: Path) -> None:
+    """What a page takes for granted that its reader has, in small."""
+    if "roberta-base" in text:
+        from tests import tiny
+
+        (folder / "roberta-base").mkdir()
+        tiny.roberta(folder / "roberta-base")
+    if "reviews.csv" in text or "train.txt" in text:
+        from zlpr.data import demo
+
+        reviews = demo.make(120)
+        rows = list(zip(reviews.label_sets(), reviews.texts, strict=True))
+        with (folder / "reviews.csv").open("w", encoding="utf-8", newline="") as stream:
+            writer = csv.writer(stream)
+            writer.writerow(["text", "labels"])
+            writer.writerows([text, ";".join(labels)] for labels, text in rows)
+        lines = [f"{n}\t{' '.join(labels)}\t{text}" for n, (labels, text) in enumerate(rows)]
+        (folder / "train.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def _commands(code: str) -> list[str]:

@@ -21,21 +21,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from zlpr.losses._arguments import Cells, Weighting, working_dtype
-from zlpr.losses._logsumexp import LOG2_E, excess, exponentiate, logsumexp1, softmax1
+from zlpr.losses._arguments import Cells, Weight, Weighting, working_dtype
+from zlpr.losses._logsumexp import LOG2_E, exponentiate, logsumexp1, softmax1
 from zlpr.losses._reduce import Reduction, reduce
 
 # Cells of a block: in float32 they take 1 MB, about what a core's cache holds.
 _BLOCK = 1 << 18
 # Where more of the cells than this are positive, a list of their positions does not pay.
 _FEW = 1 / 16
-# As a tensor, since to make one of a number takes longer than a small product.
-_LOG2_E = torch.tensor(LOG2_E, dtype=torch.float64)
-# The dtypes of scores that NumPy knows and that are computed in themselves.
-_NUMPY = (torch.float32, torch.float64)
 # A sum of exponentials up to this one comes from exponents up to 30, which need no shift: their
 # exponentials are far from overflow and right but for the last digit.
 _GENTLE = 1e13
+# As a tensor, since to make one of a number takes longer than a small product.
+_LOG2_E = torch.tensor(LOG2_E, dtype=torch.float64)
 
 
 def loss_from_targets(
@@ -69,10 +67,13 @@ def loss_from_indices(
     if not _is_plain(scores, indices, weighting):
         cells = weighting.cells(scores, _targets_of(indices, scores))
         return reduce(two_sides(cells), sample_weight, reduction)
-    matrix, indices = _as_matrix(scores), _as_matrix(indices)
+    if scores.device.type != "cpu":
+        targets = _targets_of(indices, scores)
+        return loss_from_targets(scores, targets, weighting, sample_weight, reduction)
+    matrix, labels = _as_matrix(scores), _as_matrix(indices).numpy()
     num_rows, num_labels = matrix.shape
-    first = torch.arange(0, num_rows * num_labels, num_labels, device=indices.device)
-    positions = torch.unique((indices + first.unsqueeze(1))[indices >= 0])
+    first = np.arange(0, num_rows * num_labels, num_labels)
+    positions = _distinct((labels + first[:, None])[labels >= 0])
     positives = Positives.at(positions, (num_rows, num_labels), weighting.flat(num_labels))
     return _hard_loss(matrix, positives, scores.shape[:-1], sample_weight, reduction)
 
@@ -88,23 +89,23 @@ def slope_of_sides(cells: Cells) -> Tensor:
 
 
 class Block(NamedTuple):
-    """Some rows of a matrix.
+    """Some rows of a matrix, and the positive cells in them.
 
     Attributes:
         rows: Which rows.
-        cells: Which of the positive cells are theirs.
+        cells: Which of all positive cells are theirs.
         positions: These cells' positions in the block, shape (n,).
         owners: These cells' rows in the block, shape (n,).
     """
 
     rows: slice
     cells: slice
-    positions: Tensor
-    owners: Tensor
+    positions: NDArray[np.int64]
+    owners: NDArray[np.int64]
 
 
 class Positives(NamedTuple):
-    """The positive labels among the cells of a score matrix of shape (B, L).
+    """The positive labels among the cells of a score matrix of shape (B, L), on the CPU.
 
     Attributes:
         positions: Shape (n,), `row * L + label` of each positive cell, ascending, without repeats,
@@ -114,59 +115,38 @@ class Positives(NamedTuple):
         weighting: Mask and weights.
     """
 
-    positions: Tensor
-    rows: Tensor
+    positions: NDArray[np.int64]
+    rows: NDArray[np.int64]
     shape: tuple[int, int]
     weighting: Weighting
 
     @classmethod
-    def at(cls, positions: Tensor, shape: tuple[int, int], weighting: Weighting) -> "Positives":
+    def at(
+        cls, positions: NDArray[np.int64], shape: tuple[int, int], weighting: Weighting
+    ) -> "Positives":
         """Leave out the masked positions."""
         if weighting.label_mask is not None:
-            mask = weighting.label_mask.expand(shape).reshape(-1)
-            positions = positions[mask[positions]]
-        if positions.device.type == "cpu":
-            rows = torch.from_numpy(positions.numpy() // shape[1])
-        else:
-            rows = positions.div(shape[1], rounding_mode="floor")
-        return cls(positions, rows, shape, weighting)
-
-    def starts(self, rows: Tensor) -> Tensor:
-        """Where in `positions` some rows start."""
-        return torch.searchsorted(self.rows, rows)
+            positions = positions[_entries(weighting.label_mask, positions, shape[1])]
+        return cls(positions, positions // shape[1], shape, weighting)
 
     def cells(self, scores: Tensor) -> Cells:
         """The same as cells."""
-        targets = torch.zeros(self.shape, dtype=torch.bool, device=scores.device)
-        targets.view(-1)[self.positions] = True
+        targets = torch.zeros(self.shape, dtype=torch.bool)
+        targets.numpy().reshape(-1)[self.positions] = True
         return self.weighting.cells(scores, targets)
 
-    def exponents(self, scores: Tensor) -> Tensor:
+    def exponents(self, scores: Tensor) -> NDArray[Any]:
         """`log a_i - s_i` of the positive cells, shape (n,)."""
-        values = scores.view(-1).index_select(0, self.positions)
-        values = values.to(working_dtype(scores)).neg_()
+        values: NDArray[Any] = _entries(scores.detach(), self.positions, self.shape[1])
+        np.negative(values, out=values)
         for weight in (self.weighting.label_weight, self.weighting.pos_weight):
             if weight is not None:
-                weight = torch.as_tensor(weight, dtype=values.dtype, device=values.device)
-                values += weight.expand(self.shape)[self.rows, self.positions % self.shape[1]].log()
+                values += np.log(_entries(weight, self.positions, self.shape[1]))
         return values
 
-    def exponentials(self, scores: Tensor) -> NDArray[Any]:
-        """`a_i e^-s_i` of the positive cells, shape (n,), on the CPU."""
-        weighting = self.weighting
-        is_weighted = weighting.label_weight is not None or weighting.pos_weight is not None
-        if is_weighted or scores.dtype not in _NUMPY:
-            exponentials: NDArray[Any] = self.exponents(scores).exp_().numpy()
-            return exponentials
-        values: NDArray[Any] = scores.detach().numpy().reshape(-1)[self.positions.numpy()]
-        with np.errstate(over="ignore"):
-            np.exp(np.negative(values, out=values), out=values)
-        return values
-
-    def reduce(self, values: Tensor, how: str) -> Tensor:
-        """The "sum" of each row's positive cells, or the "max" of these and 0; shape (B,)."""
-        rows = torch.arange(self.shape[0] + 1, device=values.device)
-        return torch.segment_reduce(values, how, offsets=self.starts(rows), initial=0)
+    def sum(self, values: NDArray[Any]) -> NDArray[Any]:
+        """The sum of each row's positive cells, shape (B,)."""
+        return np.bincount(self.rows, values, minlength=self.shape[0])
 
     def largest_negatives(self, scores: Tensor, block: Block, scratch: Tensor) -> Tensor:
         """The largest `log b_j + s_j` of a block's rows, or 0 where that is more; shape (rows,)."""
@@ -192,37 +172,34 @@ class Positives(NamedTuple):
         """The matrix in blocks of rows."""
         num_rows, num_labels = self.shape
         if num_rows * num_labels <= _BLOCK:
-            cells = slice(0, self.positions.numel())
+            cells = slice(0, len(self.positions))
             yield Block(slice(0, num_rows), cells, self.positions, self.rows)
             return
-        blocks = list(_blocks(self.shape, self.positions.device))
-        stops = torch.tensor([0, *(rows.stop for rows in blocks)], device=self.positions.device)
-        edges = self.starts(stops).tolist()
-        for rows, first, last in zip(blocks, edges[:-1], edges[1:], strict=True):
+        for rows in _blocks(self.shape, "cpu"):
+            first, last = np.searchsorted(self.rows, (rows.start, rows.stop)).tolist()
             positions = self.positions[first:last] - rows.start * num_labels
-            owners = self.rows[first:last] - rows.start
-            yield Block(rows, slice(first, last), positions, owners)
+            yield Block(rows, slice(first, last), positions, self.rows[first:last] - rows.start)
 
     def _weigh(self, scores: Tensor, block: Block, out: Tensor) -> None:
         """Write `log b_j + s_j` of a block's rows to `out`, as if all cells were negative."""
         torch.clamp(_part(scores, block.rows).to(out.dtype), max=_largest(out), out=out)
         weight = self.weighting.of(block.rows).label_weight
         if weight is not None:
-            out.add_(torch.as_tensor(weight, dtype=out.dtype, device=out.device).log())
+            out.add_(torch.as_tensor(weight, dtype=out.dtype).log())
 
     def _silence(self, out: Tensor, block: Block, value: float) -> None:
         """Overwrite the cells of a block that are not negative."""
-        if out.device.type == "cpu":
-            out.numpy().reshape(-1)[block.positions.numpy()] = value
-        else:
-            out.view(-1).index_fill_(0, block.positions, value)
-        if self.weighting.label_mask is not None:
-            mask = self.weighting.label_mask
-            out.masked_fill_(~(mask[block.rows] if mask.dim() > 1 else mask), value)
+        out.numpy().reshape(-1)[block.positions] = value
+        mask = self.weighting.of(block.rows).label_mask
+        if mask is not None:
+            out.masked_fill_(~mask, value)
 
 
 class Sums(NamedTuple):
     """What the two sides of each row add up to, as `log(1 + sum) = shift + log(1 + over)`.
+
+    What has one entry a row or a positive cell is NumPy's, of which a call on a short vector costs
+    a third of torch's.
 
     Attributes:
         positive: Shape (n,), the positive cells' exponentials, scaled by `e^-shift`.
@@ -230,9 +207,9 @@ class Sums(NamedTuple):
         shifts: As `over`, at least 0; None for 0.
     """
 
-    positive: Tensor
-    over: Tensor
-    shifts: Tensor | None
+    positive: NDArray[Any]
+    over: NDArray[Any]
+    shifts: NDArray[Any] | None
 
     @classmethod
     def of(
@@ -242,38 +219,28 @@ class Sums(NamedTuple):
 
         Either leaves the gradient of `factor` times the values in `slope` if that is given.
         """
-        if scores.device.type == "cpu":  # to look at the sums, another device would be waited for
-            sums = cls.plain(scores, positives, slope, factor)
-            if sums is not None:
-                return sums
-        return cls.shifted(scores, positives, slope, factor)
+        sums = cls.plain(scores, positives, slope, factor)
+        return cls.shifted(scores, positives, slope, factor) if sums is None else sums
 
     @classmethod
     def plain(
         cls, scores: Tensor, positives: Positives, slope: Tensor | None, factor: float
     ) -> "Sums | None":
-        """Sums of bare exponentials; None where these come near to overflow.
-
-        What has one entry a row or a positive cell is left to NumPy: for vectors that short, a
-        call costs a third of torch's.
-        """
-        positive = positives.exponentials(scores)
-        over = np.empty((2, scores.shape[0]), positive.dtype)
-        over[0] = np.bincount(positives.rows.numpy(), positive, minlength=scores.shape[0])
+        """Sums of bare exponentials; None where these come near to overflow."""
+        positive = positives.exponents(scores)
+        np.exp(positive, out=positive)
+        sums = cls(positive, np.empty((2, scores.shape[0]), positive.dtype), None)
+        sums.over[0] = positives.sum(positive)
         for block in positives.blocks():
             part = _scratch(slope, scores, block.rows)
             positives.exponentiate_negatives(scores, block, None, part)
-            totals = over[:, block.rows]
-            totals[1] = part.sum(dim=1).numpy()
-            if not totals.max() < _GENTLE:  # so for NaN, too
+            over = sums.over[:, block.rows]
+            over[1] = part.sum(dim=1).numpy()
+            if not over.max() < _GENTLE:  # so for NaN, too
                 return None
             if slope is not None:
-                share = factor / (1 + totals)
-                part.mul_(torch.from_numpy(share[1]).unsqueeze(1))
-                cells = part.numpy().reshape(-1)
-                parts = share[0][block.owners.numpy()] * positive[block.cells]
-                cells[block.positions.numpy()] = np.negative(parts, out=parts)
-        return cls(torch.from_numpy(positive), torch.from_numpy(over), None)
+                sums.scale(part, block, factor)
+        return sums
 
     @classmethod
     def shifted(
@@ -281,51 +248,59 @@ class Sums(NamedTuple):
     ) -> "Sums":
         """Sums of exponentials of which the largest is 1."""
         positive = positives.exponents(scores)
-        positive.clamp_(max=_largest(positive))
-        over = positive.new_empty((2, scores.shape[0]))
-        shifts = torch.empty_like(over)
-        shifts[0] = positives.reduce(positive, "max")
-        positive.sub_(shifts[0].index_select(0, positives.rows)).exp_()
-        over[0] = excess(shifts[0], positives.reduce(positive, "sum"))
+        np.minimum(positive, np.finfo(positive.dtype).max, out=positive)
+        shifts = np.zeros((2, scores.shape[0]), positive.dtype)
+        np.maximum.at(shifts[0], positives.rows, positive)
+        np.exp(positive - shifts[0][positives.rows], out=positive)
+        over = np.empty_like(shifts)
+        over[0] = positives.sum(positive) + np.expm1(-shifts[0])
+        sums = cls(positive, over, shifts)
         for block in positives.blocks():
             rows = block.rows
             part = _scratch(slope, scores, rows)
-            shifts[1, rows] = positives.largest_negatives(scores, block, part)
-            positives.exponentiate_negatives(scores, block, shifts[1, rows], part)
-            over[1, rows] = excess(shifts[1, rows], part.sum(dim=1))
+            shift = positives.largest_negatives(scores, block, part)
+            positives.exponentiate_negatives(scores, block, shift, part)
+            shifts[1, rows] = shift.numpy()
+            over[1, rows] = part.sum(dim=1).numpy() + np.expm1(-shifts[1, rows])
             if slope is not None:
-                part.mul_((factor / (1 + over[1, rows])).unsqueeze(1))
-        sums = cls(positive, over, shifts)
-        if slope is not None:
-            sums.write_positives(slope, positives, factor / (1 + over[0]))
+                sums.scale(part, block, factor)
         return sums
 
-    def values(self) -> Tensor:
+    def values(self) -> NDArray[Any]:
         """The rows' losses, shape (B,)."""
-        logarithms = torch.log1p(self.over)
-        if self.shifts is None:
-            return logarithms.sum(dim=0)
-        return _saturate(logarithms.add_(self.shifts).sum(dim=0))
+        sides: NDArray[Any] = np.log1p(self.over)
+        if self.shifts is not None:
+            sides += self.shifts
+        values: NDArray[Any] = sides[0] + sides[1]
+        if self.shifts is not None:  # scores of bfloat16 can exceed half of the largest number
+            np.minimum(values, np.finfo(values.dtype).max, out=values)
+        return values
 
-    def loss(self, factor: float) -> Tensor:
-        """The factor times the sum of the rows' losses, shape ()."""
-        if self.shifts is None:  # too small to overflow before the factor, and on the CPU
-            loss = np.log1p(self.over.numpy()).sum() * factor
-            return torch.scalar_tensor(loss, dtype=self.over.dtype)
-        return self.values().mul_(factor).sum()
+    def scale(self, part: Tensor, block: Block, upstream: NDArray[Any] | float) -> None:
+        """Turn a block's exponentials into the gradient, given that of its rows' losses."""
+        share = upstream / (1 + self.over[:, block.rows])
+        part.mul_(torch.from_numpy(share[1]).unsqueeze(1))
+        slopes = share[0][block.owners] * self.positive[block.cells]
+        part.numpy().reshape(-1)[block.positions] = np.negative(slopes, out=slopes)
 
-    def write_positives(self, slope: Tensor, positives: Positives, scale: Tensor) -> None:
-        """Write the gradient of the positive cells into that of all cells."""
-        parts = scale.index_select(0, positives.rows).mul_(self.positive).neg_()
-        slope.view(-1).index_copy_(0, positives.positions, parts.to(slope.dtype))
+    def slope(self, scores: Tensor, positives: Positives, upstream: NDArray[Any]) -> Tensor:
+        """The gradient in the scores, by the operations of the forward pass."""
+        gradient = torch.empty_like(scores)
+        for block in positives.blocks():
+            part = _scratch(None, scores, block.rows)
+            shift = None if self.shifts is None else torch.from_numpy(self.shifts[1, block.rows])
+            positives.exponentiate_negatives(scores, block, shift, part)
+            self.scale(part, block, upstream[block.rows])
+            gradient[block.rows] = part
+        return gradient
 
 
 class HardSides(torch.autograd.Function):
     """Values or loss from few positive cells: `HardSides.apply(scores, positives, keep, factor)`.
 
-    The scores are contiguous, of shape (B, L). With `keep` the gradient is made on the way, block
-    by block while the exponentials are in the cache. With a `factor` it gives the factor times the
-    sum of the values, else one value per row.
+    The scores are contiguous, of shape (B, L), on the CPU. With `keep` the gradient is made on the
+    way, block by block while the exponentials are in the cache. With a `factor` it gives the factor
+    times the sum of the values, else one value per row.
     """
 
     @staticmethod
@@ -334,10 +309,14 @@ class HardSides(torch.autograd.Function):
     ) -> Tensor:
         """The values, shape (B,), or the loss, shape ()."""
         slope = torch.empty_like(scores) if keep else None
-        sums = Sums.of(scores, positives, slope, 1.0 if factor is None else factor)
+        with np.errstate(all="ignore"):  # infinities and NaNs go through, as they do in torch
+            sums = Sums.of(scores, positives, slope, 1.0 if factor is None else factor)
+            values = sums.values()
         ctx.save_for_backward(scores)
         ctx.positives, ctx.sums, ctx.slope, ctx.factor = positives, sums, slope, factor
-        return sums.values() if factor is None else sums.loss(factor)
+        if factor is None:
+            return torch.from_numpy(values)
+        return torch.scalar_tensor((values * factor).sum(), dtype=working_dtype(scores))
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None, None]:
@@ -347,7 +326,7 @@ class HardSides(torch.autograd.Function):
         if slope is not None and not torch.is_grad_enabled():
             if ctx.factor is None:
                 slope.mul_(upstream.unsqueeze(1))
-            elif not _is_one(upstream):
+            elif upstream.item() != 1.0:
                 slope.mul_(upstream)
             return slope, None, None, None
         (scores,) = ctx.saved_tensors
@@ -355,8 +334,9 @@ class HardSides(torch.autograd.Function):
             upstream = (upstream * ctx.factor).expand(scores.shape[0])
         if torch.is_grad_enabled():  # a gradient of the gradient is wanted
             slope = upstream.unsqueeze(1) * slope_of_sides(ctx.positives.cells(scores))
-        else:
-            slope = _slope(scores, ctx.positives, ctx.sums, upstream)
+            return slope, None, None, None
+        with np.errstate(all="ignore"):
+            slope = ctx.sums.slope(scores, ctx.positives, upstream.numpy())
         return slope, None, None, None
 
 
@@ -370,7 +350,7 @@ class SoftSides(torch.autograd.Function):
         ctx.weighting = weighting
         values = [
             two_sides(weighting.of(rows).cells(scores[rows], targets[rows]))
-            for rows in _blocks(scores.shape, scores.device)
+            for rows in _blocks(scores.shape, scores.device.type)
         ]
         return _saturate(torch.cat(values))
 
@@ -382,7 +362,7 @@ class SoftSides(torch.autograd.Function):
             slope = slope_of_sides(ctx.weighting.cells(scores, targets))
             return upstream.unsqueeze(1) * slope, None, None
         gradient = torch.empty_like(scores)
-        for rows in _blocks(scores.shape, scores.device):
+        for rows in _blocks(scores.shape, scores.device.type):
             slope = slope_of_sides(ctx.weighting.of(rows).cells(scores[rows], targets[rows]))
             gradient[rows] = slope.mul_(upstream[rows].unsqueeze(1))
         return gradient, None, None
@@ -406,18 +386,28 @@ def _is_plain(scores: Tensor, truth: Tensor, weighting: Weighting) -> bool:
     return tangent is None
 
 
-def _positions(targets: Tensor) -> Tensor | None:
+def _positions(targets: Tensor) -> NDArray[np.int64] | None:
     """Ascending positions of the ones among targets of 0 and 1; None where they are not few."""
     if targets.device.type != "cpu":  # to find them would wait for the device
         return None
     truth = targets if targets.dtype is torch.bool else targets.detach().to(torch.bool)
     # by way of NumPy, whose search is four times as fast
-    positions = torch.from_numpy(truth.numpy().ravel().nonzero()[0])
-    if positions.numel() > _FEW * targets.numel():
+    positions: NDArray[np.int64] = truth.numpy().ravel().nonzero()[0]
+    if len(positions) > _FEW * targets.numel():
         return None
-    if targets.is_floating_point() and not bool((targets.reshape(-1)[positions] == 1).all()):
-        return None
+    if targets.is_floating_point():
+        found = targets.detach().reshape(-1)[torch.from_numpy(positions)]
+        if not bool((found == 1).all()):
+            return None
     return positions
+
+
+def _distinct(positions: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Each once, ascending; `np.unique` takes twice as long for a few thousand."""
+    positions.sort()
+    is_new = np.ones(len(positions), bool)
+    np.not_equal(positions[1:], positions[:-1], out=is_new[1:])
+    return positions if is_new.all() else positions[is_new]
 
 
 def _targets_of(indices: Tensor, scores: Tensor) -> Tensor:
@@ -451,24 +441,10 @@ def _as_matrix(values: Tensor) -> Tensor:
     return values if values.dim() == 2 else values.reshape(-1, values.shape[-1])
 
 
-def _slope(scores: Tensor, positives: Positives, sums: Sums, upstream: Tensor) -> Tensor:
-    """The gradient, from the sums of the forward pass and its operations."""
-    gradient = torch.empty_like(scores)
-    scales = upstream / (1 + sums.over)
-    for block in positives.blocks():
-        rows = block.rows
-        part = scales.new_empty(scores[rows].shape)
-        shift = None if sums.shifts is None else sums.shifts[1, rows]
-        positives.exponentiate_negatives(scores, block, shift, part)
-        gradient[rows] = part.mul_(scales[1, rows].unsqueeze(1))
-    sums.write_positives(gradient, positives, scales[0])
-    return gradient
-
-
-def _blocks(shape: tuple[int, ...], device: torch.device) -> Iterator[slice]:
+def _blocks(shape: tuple[int, ...], device_type: str) -> Iterator[slice]:
     """Rows that fit a cache, one at least; all rows on a device that hides its latency itself."""
     num_rows, num_labels = shape
-    step = max(_BLOCK // max(num_labels, 1), 1) if device.type == "cpu" else max(num_rows, 1)
+    step = max(_BLOCK // max(num_labels, 1), 1) if device_type == "cpu" else max(num_rows, 1)
     for row in range(0, num_rows, step):
         yield slice(row, min(row + step, num_rows))
 
@@ -486,9 +462,16 @@ def _scratch(slope: Tensor | None, scores: Tensor, rows: slice) -> Tensor:
     return scores.new_empty(shape, dtype=working_dtype(scores))
 
 
-def _is_one(value: Tensor) -> bool:
-    """Whether a number is known to be 1; to look at it, a device would be waited for."""
-    return value.device.type == "cpu" and value.item() == 1.0
+def _entries(values: Weight, positions: NDArray[np.int64], num_labels: int) -> Any:
+    """The entries of some cells, of a number or of one for each label or cell; as NumPy's."""
+    if not isinstance(values, Tensor):
+        return values
+    if values.dim() == 0:
+        return values.item()
+    if values.dtype in (torch.float16, torch.bfloat16):  # of which NumPy knows only one
+        return values.reshape(-1)[torch.from_numpy(positions)].float().numpy()
+    flat = values.numpy().reshape(-1)
+    return flat[positions if values.dim() > 1 else positions % num_labels]
 
 
 def _largest(values: Tensor) -> float:
