@@ -74,7 +74,7 @@ def _lay_out(text: str, folder: Path) -> None:
         from tests import tiny
 
         (folder / "roberta-base").mkdir()
-        tiny.roberta(folder / "roberta-base")
+        tiny.roberta(folder / "roberta-base", has_head=False)
     if "reviews.csv" in text or "train.txt" in text:
         from zlpr.data import demo
 

@@ -38,7 +38,7 @@ def bert(folder: Path, *, dropout: float = 0.1, seed: int = 0) -> Path:
     return folder
 
 
-def roberta(folder: Path, *, dropout: float = 0.1, seed: int = 0) -> Path:
+def roberta(folder: Path, *, dropout: float = 0.1, seed: int = 0, has_head: bool = True) -> Path:
     """A RoBERTa with its byte-level tokenizer, as `from_pretrained` reads it."""
     bpe = ByteLevelBPETokenizer()
     lines = [" ".join([*FILLERS, *words]) for words in WORDS.values()] * 3
@@ -55,7 +55,8 @@ def roberta(folder: Path, *, dropout: float = 0.1, seed: int = 0) -> Path:
         **_sizes(dropout),
     )
     torch.manual_seed(seed)
-    RobertaForSequenceClassification(config).save_pretrained(folder)
+    made = RobertaForSequenceClassification(config)
+    (made if has_head else made.roberta).save_pretrained(folder)
     return folder
 
 

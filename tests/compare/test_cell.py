@@ -3,6 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests import tiny
 from tests.compare import toy
 from zlpr import decoding, metrics, training
 from zlpr._errors import UserError
@@ -18,7 +19,7 @@ from zlpr.compare.cell import (
 )
 from zlpr.compare.grid import Cell, cells
 from zlpr.compare.records import LossSpec, same_result
-from zlpr.data import Dataset, load
+from zlpr.data import Dataset, load, write
 from zlpr.training import Progress
 
 PLACE = Place("zlpr compare", 1)
@@ -197,3 +198,24 @@ def test_curves_of_epochs():
     assert lines["validation: epoch"].steps == (1.0, 2.0, 3.0)
     assert lines["training loss: step"].steps == (1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
     assert curves([], []) == ()
+
+
+def test_a_transformer_is_a_cell_like_any_other(tmp_path):
+    model = tmp_path / "bert"
+    model.mkdir()
+    tiny.bert(model)
+    write(tiny.texts(100), tmp_path / "texts.jsonl")
+    grid = toy.grid(
+        tmp_path / "texts.jsonl",
+        models=(f"hf:{model}",),
+        seeds=(3,),
+        training={"epochs": 4, "batch_size": 16, "learning_rate": 0.01},
+    )
+    zlpr, dice, lsep = (run_cell(cell, PLACE) for cell in cells(grid))
+    assert [record.error for record in (zlpr, dice, lsep)] == [None] * 3
+    own = zlpr.done.evaluation.test.own
+    assert own["average_precision"] > 0.6  # five labels; 0.46 by their frequencies alone
+    assert set(lsep.done.evaluation.test.own) < set(own)  # it only ranks
+    assert set(lsep.done.evaluation.test.fitted) == set(zlpr.done.evaluation.test.fitted)
+    assert zlpr.done.trainings == dice.done.trainings == lsep.done.trainings
+    assert same_result(zlpr, run_cell(cells(grid)[0], PLACE))
