@@ -168,9 +168,12 @@ def resident(field: str) -> int:
 
 
 def memory_of(name: str, samples: int, labels: int) -> float:
-    """Peak memory beyond the inputs and the gradient, in units of the scores' size."""
+    """Peak memory beyond the inputs and the gradient, in units of the scores' size.
+
+    A small gradient may fit in what the process already had, and then nothing is seen to grow.
+    """
     size = 4 * samples * labels
-    return grown(name, samples, labels) / size - 1
+    return max(grown(name, samples, labels) / size - 1, 0.0)
 
 
 def grown(name: str, samples: int, labels: int) -> int:

@@ -79,6 +79,17 @@ class Weighting:
             positive, negative = positive * self.label_mask, negative * self.label_mask
         return Cells(scores, positive, negative, self.label_mask)
 
+    def masked_where_zero(self, num_labels: int) -> "Weighting":
+        """The same with the labels masked whose weight is 0, be their scores infinite."""
+        if self.label_weight is None:
+            return self
+        counts = torch.as_tensor(self.label_weight, device="cpu") != 0
+        if bool(counts.all()):
+            return self
+        counts = counts.expand(num_labels) if counts.dim() == 0 else counts
+        mask = counts if self.label_mask is None else counts & self.label_mask
+        return Weighting(mask, self.label_weight, self.pos_weight)
+
     def flat(self, num_labels: int) -> "Weighting":
         """The same for scores with all leading dimensions in one."""
         return self._each(lambda x: x.reshape(-1, num_labels) if x.dim() > 1 else x)
@@ -222,8 +233,10 @@ def check_weight(name: str, weight: Weight | None, scores: Tensor) -> Weight | N
             f"{name} must be a number or have the shape {tuple(scores.shape[-1:])} or "
             f"{tuple(scores.shape)}, got {tuple(weight.shape)}"
         )
-    if not holds((weight.detach() >= 0).all()):
+    if not holds((weight.detach() >= 0).all()):  # NaN fails this, too
         raise ValueError(f"{name} must not be negative, got {weight.min().item():g}")
+    if not holds(torch.isfinite(weight.detach()).all()):
+        raise ValueError(f"{name} must be finite, got {weight.max().item():g}")
     return weight.to(working_dtype(scores))
 
 

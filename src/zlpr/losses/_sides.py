@@ -33,7 +33,7 @@ _FEW = 1 / 16
 # exponentials are far from overflow and right but for the last digit.
 _GENTLE = 1e13
 # As a tensor, since to make one of a number takes longer than a small product.
-_LOG2_E = torch.tensor(LOG2_E, dtype=torch.float64)
+_LOG2_E = torch.tensor(LOG2_E, dtype=torch.float64, device="cpu")
 
 
 def loss_from_targets(
@@ -65,8 +65,10 @@ def loss_from_indices(
 ) -> Tensor:
     """The same from the positive labels' indices, shape (..., K), padded with -1."""
     if not _is_plain(scores, indices, weighting):
-        cells = weighting.cells(scores, _targets_of(indices, scores))
-        return reduce(two_sides(cells), sample_weight, reduction)
+        values = two_sides(weighting.cells(scores, _targets_of(indices, scores)))
+        # Where values cannot be looked at, an index outside the labels shows as NaN, not as none.
+        is_outside = ((indices < -1) | (indices >= scores.shape[-1])).any(dim=-1)
+        return reduce(torch.where(is_outside, torch.nan, values), sample_weight, reduction)
     if scores.device.type != "cpu":
         targets = _targets_of(indices, scores)
         return loss_from_targets(scores, targets, weighting, sample_weight, reduction)
@@ -109,14 +111,16 @@ class Positives(NamedTuple):
 
     Attributes:
         positions: Shape (n,), `row * L + label` of each positive cell, ascending, without repeats,
-            none of them masked.
+            none of them masked or without weight.
         rows: Shape (n,), the row of each positive cell.
+        weights: The weight of each positive cell, shape (n,) or one for all; None for 1.
         shape: (B, L).
-        weighting: Mask and weights.
+        weighting: Mask and weights; what has no weight is masked.
     """
 
     positions: NDArray[np.int64]
     rows: NDArray[np.int64]
+    weights: NDArray[Any] | float | None
     shape: tuple[int, int]
     weighting: Weighting
 
@@ -124,48 +128,68 @@ class Positives(NamedTuple):
     def at(
         cls, positions: NDArray[np.int64], shape: tuple[int, int], weighting: Weighting
     ) -> "Positives":
-        """Leave out the masked positions."""
+        """Leave out the positions that are masked or have no weight."""
+        weighting = weighting.masked_where_zero(shape[1])
         if weighting.label_mask is not None:
             positions = positions[_entries(weighting.label_mask, positions, shape[1])]
-        return cls(positions, positions // shape[1], shape, weighting)
+        weights = None
+        for weight in (weighting.label_weight, weighting.pos_weight):
+            if weight is not None:
+                part = _entries(weight, positions, shape[1])
+                weights = part if weights is None else weights * part
+        if weights is not None:
+            kept = np.broadcast_to(np.asarray(weights) > 0, positions.shape)
+            positions = positions[kept]
+            weights = weights if np.ndim(weights) == 0 else weights[kept]
+        return cls(positions, positions // shape[1], weights, shape, weighting)
 
     def cells(self, scores: Tensor) -> Cells:
         """The same as cells."""
-        targets = torch.zeros(self.shape, dtype=torch.bool)
+        targets = torch.zeros(self.shape, dtype=torch.bool, device="cpu")
         targets.numpy().reshape(-1)[self.positions] = True
         return self.weighting.cells(scores, targets)
 
-    def exponents(self, scores: Tensor) -> NDArray[Any]:
-        """`log a_i - s_i` of the positive cells, shape (n,)."""
-        values: NDArray[Any] = _entries(scores.detach(), self.positions, self.shape[1])
+    def negated_scores(self, scores: Tensor) -> NDArray[Any]:
+        """`-s_i` of the positive cells, shape (n,), in the dtype to compute in."""
+        if scores.dtype is torch.bfloat16 or scores.dtype is torch.float16:
+            places = torch.from_numpy(self.positions)
+            values: NDArray[Any] = scores.detach().view(-1)[places].float().numpy()
+        else:
+            values = scores.detach().numpy().reshape(-1)[self.positions]
         np.negative(values, out=values)
-        for weight in (self.weighting.label_weight, self.weighting.pos_weight):
-            if weight is not None:
-                values += np.log(_entries(weight, self.positions, self.shape[1]))
         return values
 
     def sum(self, values: NDArray[Any]) -> NDArray[Any]:
         """The sum of each row's positive cells, shape (B,)."""
         return np.bincount(self.rows, values, minlength=self.shape[0])
 
-    def largest_negatives(self, scores: Tensor, block: Block, scratch: Tensor) -> Tensor:
+    def largest_negatives(self, scores: Tensor, block: Block, scratch: Tensor) -> NDArray[Any]:
         """The largest `log b_j + s_j` of a block's rows, or 0 where that is more; shape (rows,)."""
-        self._weigh(scores, block, scratch)
+        part = _part(scores, block.rows).to(scratch.dtype)
+        torch.clamp(part, max=torch.finfo(part.dtype).max, out=scratch)
+        weight = self.weighting.of(block.rows).label_weight
+        if weight is not None:
+            scratch.add_(torch.as_tensor(weight, dtype=scratch.dtype, device="cpu").log())
         self._silence(scratch, block, -torch.inf)
-        return scratch.amax(dim=1).clamp_(min=0.0)
+        largest: NDArray[Any] = scratch.amax(dim=1).clamp_(min=0.0).numpy()
+        return largest
 
     def exponentiate_negatives(
-        self, scores: Tensor, block: Block, shift: Tensor | None, out: Tensor
+        self, scores: Tensor, block: Block, shifts: NDArray[Any] | None, out: Tensor
     ) -> None:
-        """Write `b_j e^(s_j - shift)` of a block to `out`, 0 where a cell is not negative."""
-        if shift is not None:
-            self._weigh(scores, block, out)
-            exponentiate(out, shift)
+        """Write `b_j e^(s_j - shift)` of a block to `out`, 0 where a cell is not negative.
+
+        The weight is multiplied by, since added to a large score as a logarithm it would be lost.
+        """
+        part = _part(scores, block.rows).to(out.dtype)
+        if shifts is None:
+            torch.mul(part, _LOG2_E, out=out).exp2_()
         else:
-            torch.mul(_part(scores, block.rows).to(out.dtype), _LOG2_E, out=out).exp2_()
-            weight = self.weighting.of(block.rows).label_weight
-            if weight is not None:
-                out.mul_(weight)
+            torch.clamp(part, max=torch.finfo(part.dtype).max, out=out)
+            exponentiate(out, torch.from_numpy(shifts[1, block.rows]))
+        weight = self.weighting.of(block.rows).label_weight
+        if weight is not None:
+            out.mul_(weight)
         self._silence(out, block, 0.0)
 
     def blocks(self) -> Iterator[Block]:
@@ -179,13 +203,6 @@ class Positives(NamedTuple):
             first, last = np.searchsorted(self.rows, (rows.start, rows.stop)).tolist()
             positions = self.positions[first:last] - rows.start * num_labels
             yield Block(rows, slice(first, last), positions, self.rows[first:last] - rows.start)
-
-    def _weigh(self, scores: Tensor, block: Block, out: Tensor) -> None:
-        """Write `log b_j + s_j` of a block's rows to `out`, as if all cells were negative."""
-        torch.clamp(_part(scores, block.rows).to(out.dtype), max=_largest(out), out=out)
-        weight = self.weighting.of(block.rows).label_weight
-        if weight is not None:
-            out.add_(torch.as_tensor(weight, dtype=out.dtype).log())
 
     def _silence(self, out: Tensor, block: Block, value: float) -> None:
         """Overwrite the cells of a block that are not negative."""
@@ -215,56 +232,62 @@ class Sums(NamedTuple):
     def of(
         cls, scores: Tensor, positives: Positives, slope: Tensor | None, factor: float
     ) -> "Sums":
-        """Without shifts where the scores allow it, which is found by trying; else with shifts.
+        """Of bare exponentials where the scores allow it, which is found by trying; else shifted.
 
         Either leaves the gradient of `factor` times the values in `slope` if that is given.
         """
-        sums = cls.plain(scores, positives, slope, factor)
-        return cls.shifted(scores, positives, slope, factor) if sums is None else sums
-
-    @classmethod
-    def plain(
-        cls, scores: Tensor, positives: Positives, slope: Tensor | None, factor: float
-    ) -> "Sums | None":
-        """Sums of bare exponentials; None where these come near to overflow."""
-        positive = positives.exponents(scores)
-        np.exp(positive, out=positive)
-        sums = cls(positive, np.empty((2, scores.shape[0]), positive.dtype), None)
-        sums.over[0] = positives.sum(positive)
-        for block in positives.blocks():
-            part = _scratch(slope, scores, block.rows)
-            positives.exponentiate_negatives(scores, block, None, part)
-            over = sums.over[:, block.rows]
-            over[1] = part.sum(dim=1).numpy()
-            if not over.max() < _GENTLE:  # so for NaN, too
-                return None
-            if slope is not None:
-                sums.scale(part, block, factor)
+        sums = cls.plain(scores, positives)
+        if not sums.add_negatives(scores, positives, slope, factor):
+            sums = cls.shifted(scores, positives)
+            sums.add_negatives(scores, positives, slope, factor)
         return sums
 
     @classmethod
-    def shifted(
-        cls, scores: Tensor, positives: Positives, slope: Tensor | None, factor: float
-    ) -> "Sums":
-        """Sums of exponentials of which the largest is 1."""
-        positive = positives.exponents(scores)
-        np.minimum(positive, np.finfo(positive.dtype).max, out=positive)
-        shifts = np.zeros((2, scores.shape[0]), positive.dtype)
-        np.maximum.at(shifts[0], positives.rows, positive)
-        np.exp(positive - shifts[0][positives.rows], out=positive)
+    def plain(cls, scores: Tensor, positives: Positives) -> "Sums":
+        """The positive side, of bare exponentials, which may overflow."""
+        positive = positives.negated_scores(scores)
+        np.exp(positive, out=positive)
+        if positives.weights is not None:
+            positive *= positives.weights
+        over = np.empty((2, scores.shape[0]), positive.dtype)
+        over[0] = positives.sum(positive)
+        return cls(positive, over, None)
+
+    @classmethod
+    def shifted(cls, scores: Tensor, positives: Positives) -> "Sums":
+        """The positive side, of exponentials of which the largest is 1."""
+        values = positives.negated_scores(scores)
+        np.minimum(values, np.finfo(values.dtype).max, out=values)
+        weights = positives.weights
+        shifts = np.zeros((2, scores.shape[0]), values.dtype)
+        largest = values if weights is None else values + np.log(weights).astype(values.dtype)
+        np.maximum.at(shifts[0], positives.rows, largest)
+        positive = np.exp(values - shifts[0][positives.rows])
+        if weights is not None:
+            positive *= weights
         over = np.empty_like(shifts)
         over[0] = positives.sum(positive) + np.expm1(-shifts[0])
-        sums = cls(positive, over, shifts)
+        return cls(positive, over, shifts)
+
+    def add_negatives(
+        self, scores: Tensor, positives: Positives, slope: Tensor | None, factor: float
+    ) -> bool:
+        """Fill in the negative side; False, before the end, where bare exponentials will not do."""
         for block in positives.blocks():
-            rows = block.rows
-            part = _scratch(slope, scores, rows)
-            shift = positives.largest_negatives(scores, block, part)
-            positives.exponentiate_negatives(scores, block, shift, part)
-            shifts[1, rows] = shift.numpy()
-            over[1, rows] = part.sum(dim=1).numpy() + np.expm1(-shifts[1, rows])
+            part = _scratch(slope, scores, block.rows)
+            over = self.over[:, block.rows]
+            if self.shifts is not None:
+                shifts = self.shifts[1, block.rows]
+                shifts[:] = positives.largest_negatives(scores, block, part)
+            positives.exponentiate_negatives(scores, block, self.shifts, part)
+            over[1] = part.sum(dim=1).numpy()
+            if self.shifts is not None:
+                over[1] += np.expm1(-shifts)
+            elif not over.max() < _GENTLE:  # so for NaN, too
+                return False
             if slope is not None:
-                sums.scale(part, block, factor)
-        return sums
+                self.scale(part, block, factor)
+        return True
 
     def values(self) -> NDArray[Any]:
         """The rows' losses, shape (B,)."""
@@ -288,8 +311,7 @@ class Sums(NamedTuple):
         gradient = torch.empty_like(scores)
         for block in positives.blocks():
             part = _scratch(None, scores, block.rows)
-            shift = None if self.shifts is None else torch.from_numpy(self.shifts[1, block.rows])
-            positives.exponentiate_negatives(scores, block, shift, part)
+            positives.exponentiate_negatives(scores, block, self.shifts, part)
             self.scale(part, block, upstream[block.rows])
             gradient[block.rows] = part
         return gradient
@@ -312,31 +334,33 @@ class HardSides(torch.autograd.Function):
         with np.errstate(all="ignore"):  # infinities and NaNs go through, as they do in torch
             sums = Sums.of(scores, positives, slope, 1.0 if factor is None else factor)
             values = sums.values()
-        ctx.save_for_backward(scores)
+        ctx.save_for_backward(scores, *positives.weighting.tensors())
         ctx.positives, ctx.sums, ctx.slope, ctx.factor = positives, sums, slope, factor
         if factor is None:
             return torch.from_numpy(values)
-        return torch.scalar_tensor((values * factor).sum(), dtype=working_dtype(scores))
+        loss = (values * factor).sum()
+        return torch.scalar_tensor(loss, dtype=working_dtype(scores), device=scores.device)
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None, None]:
         """The gradient in the scores."""
-        # A gradient made on the way is handed out once; a second pass computes it again.
-        slope, ctx.slope = ctx.slope, None
-        if slope is not None and not torch.is_grad_enabled():
+        is_plain = not torch.is_grad_enabled() and _has_numbers(upstream)
+        if is_plain and ctx.slope is not None:
+            # A gradient made on the way is handed out once; a second pass computes it again.
+            slope, ctx.slope = ctx.slope, None
             if ctx.factor is None:
                 slope.mul_(upstream.unsqueeze(1))
             elif upstream.item() != 1.0:
                 slope.mul_(upstream)
             return slope, None, None, None
-        (scores,) = ctx.saved_tensors
+        scores, *_ = ctx.saved_tensors  # refused where one was changed in place
         if ctx.factor is not None:
             upstream = (upstream * ctx.factor).expand(scores.shape[0])
-        if torch.is_grad_enabled():  # a gradient of the gradient is wanted
-            slope = upstream.unsqueeze(1) * slope_of_sides(ctx.positives.cells(scores))
-            return slope, None, None, None
-        with np.errstate(all="ignore"):
-            slope = ctx.sums.slope(scores, ctx.positives, upstream.numpy())
+        if is_plain:
+            with np.errstate(all="ignore"):
+                return ctx.sums.slope(scores, ctx.positives, upstream.numpy()), None, None, None
+        # A gradient of the gradient is wanted, or those of many upstream gradients at once.
+        slope = upstream.unsqueeze(1) * slope_of_sides(ctx.positives.cells(scores))
         return slope, None, None, None
 
 
@@ -346,7 +370,7 @@ class SoftSides(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, scores: Tensor, targets: Tensor, weighting: Weighting) -> Tensor:
         """The values, shape (B,)."""
-        ctx.save_for_backward(scores, targets)
+        ctx.save_for_backward(scores, targets, *weighting.tensors())
         ctx.weighting = weighting
         values = [
             two_sides(weighting.of(rows).cells(scores[rows], targets[rows]))
@@ -357,8 +381,8 @@ class SoftSides(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None]:
         """The gradient in the scores."""
-        scores, targets = ctx.saved_tensors
-        if torch.is_grad_enabled():  # a gradient of the gradient is wanted
+        scores, targets, *_ = ctx.saved_tensors
+        if torch.is_grad_enabled() or not _has_numbers(upstream):
             slope = slope_of_sides(ctx.weighting.cells(scores, targets))
             return upstream.unsqueeze(1) * slope, None, None
         gradient = torch.empty_like(scores)
@@ -374,15 +398,23 @@ def _is_plain(scores: Tensor, truth: Tensor, weighting: Weighting) -> bool:
         return False
     if scores.device.type not in ("cpu", "cuda"):
         return False
+    if not _has_numbers(scores):
+        return False
+    return all(
+        _has_numbers(tensor) and not tensor.requires_grad
+        for tensor in (truth, *weighting.tensors())
+    )
+
+
+def _has_numbers(tensor: Tensor) -> bool:
+    """Whether a tensor holds numbers, not a tracer's marks or a batch of them, and no tangent."""
     try:
-        scores.data_ptr()  # refused by fake tensors and within torch.func's transforms
-        for tensor in (truth, *weighting.tensors()):
-            tensor.data_ptr()
-            if tensor.requires_grad:
-                return False
+        tensor.data_ptr()  # refused by fake tensors and within torch.func's transforms
     except RuntimeError:
         return False
-    tangent = forward_ad.unpack_dual(scores).tangent  # type: ignore[no-untyped-call]
+    if not tensor.is_floating_point():
+        return True
+    tangent = forward_ad.unpack_dual(tensor).tangent  # type: ignore[no-untyped-call]
     return tangent is None
 
 
@@ -468,17 +500,10 @@ def _entries(values: Weight, positions: NDArray[np.int64], num_labels: int) -> A
         return values
     if values.dim() == 0:
         return values.item()
-    if values.dtype in (torch.float16, torch.bfloat16):  # of which NumPy knows only one
-        return values.reshape(-1)[torch.from_numpy(positions)].float().numpy()
-    flat = values.numpy().reshape(-1)
+    flat = values.detach().numpy().reshape(-1)
     return flat[positions if values.dim() > 1 else positions % num_labels]
-
-
-def _largest(values: Tensor) -> float:
-    """The largest number of their dtype."""
-    return torch.finfo(values.dtype).max
 
 
 def _saturate(values: Tensor) -> Tensor:
     """Hold the sum of two sides to the largest number; bfloat16 scores can exceed half of it."""
-    return values.clamp_(max=_largest(values))
+    return values.clamp_(max=torch.finfo(values.dtype).max)
