@@ -74,7 +74,10 @@ def test_two_runs_write_the_same_weights(file, tmp_path):
         (["--metric", "luck"], "luck"),
         (["--regularisation", "-1"], "regularisation"),
         (["--model", "bert"], "hf:NAME_OR_PATH"),
-        (["--r-drop", "1"], "r_drop"),
+        (["--r-drop", "1"], "--r-drop is for transformers only, and --model is linear"),
+        (["--preset", "paper"], "--preset is for transformers only"),
+        (["--report-to", "tensorboard"], "--report-to is for transformers only"),
+        (["--model", "hf:x", "--analyzer", "char"], "--analyzer is for the linear model only"),
         (["--min-count", "9999"], "min_count"),
     ],
 )

@@ -109,3 +109,31 @@ def test_wrong_options_are_named(data, options, message):
     X, train, _, _ = data
     with pytest.raises(ValueError, match=message):
         MultiLabelClassifier(**options).fit(X, train.labels)
+
+
+@pytest.mark.parametrize("loss", ["zlpr", "hbm"])
+def test_predictions_are_cut_at_the_bound_of_the_loss(data, loss):
+    X, y = data[0], data[1].labels.toarray()
+    name = "threshold" if loss == "zlpr" else "bound"
+    at_zero = MultiLabelClassifier(loss).fit(X, y)
+    at_three = MultiLabelClassifier(loss, loss_params={name: 3.0}).fit(X, y)
+    # The biases are not regularised, so that another bound only moves them.
+    assert np.allclose(at_three.decision_function(X), at_zero.decision_function(X), atol=0.05)
+    assert abs(at_three.score(X, y) - at_zero.score(X, y)) < 0.02
+
+
+def test_a_column_of_zeros_needs_no_regularisation(data):
+    X, y = data[0], data[1].labels.toarray()
+    padded = np.hstack([X.toarray(), np.zeros((X.shape[0], 1))])
+    fitted_model = MultiLabelClassifier(regularisation=0, max_iter=5).fit(padded, y)
+    assert np.abs(fitted_model.coef_[:, :-1]).max() > 0.1
+    assert not fitted_model.coef_[:, -1].any()
+
+
+def test_a_label_that_fit_never_saw_counts_as_missed():
+    X = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.0, 0.0]] * 10)
+    sets = [{"a"}, {"b"}, {"a", "b"}, set()] * 10
+    classifier = MultiLabelClassifier(regularisation=0.01).fit(X, sets)
+    assert classifier.score(X[:4], sets[:4]) == 1.0
+    assert classifier.score(X[:4], [{"a", "c"}, *sets[1:4]]) == 0.75
+    assert classifier.score(X[:4], [{"c"}, *sets[1:4]], sample_weight=[1, 0, 0, 1]) == 0.5

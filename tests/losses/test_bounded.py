@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.testing import assert_close
 
 from tests.losses.samples import scores_and_targets
 from zlpr.losses import (
@@ -75,3 +76,14 @@ def test_extreme_and_impossible_scores(loss, truth: bool) -> None:  # type: igno
     assert value.isfinite()
     assert slope.isfinite().all()
     assert slope[0, 3] == 0
+
+
+@pytest.mark.parametrize("size", [2e19, 1e30])
+def test_a_spread_whose_square_is_no_number(size):
+    scores = torch.tensor([[size, -size, size]], requires_grad=True)
+    targets = torch.tensor([[False, False, True]])
+    loss = hbm_loss(scores, targets)
+    exact = hbm_loss(scores.detach().double(), targets)
+    assert_close(loss.double(), exact, rtol=1e-5, atol=0)
+    loss.backward()
+    assert torch.isfinite(scores.grad).all()

@@ -153,6 +153,22 @@ def test_a_save_that_was_killed_between_its_renames_is_repaired(saved):
     assert zlpr.load(saved).record.loss == "zlpr"
 
 
+@pytest.mark.parametrize("config", ["whole", "without files", "gone"])
+def test_a_save_that_was_killed_after_its_renames_is_finished(saved, config):
+    previous = saved.with_name(".model.previous")
+    shutil.copytree(saved, previous)
+    (previous / "notes.txt").write_text("mine")
+    if config == "without files":
+        entries = json.loads((previous / "config.json").read_text())
+        (previous / "config.json").write_text(json.dumps({**entries, "files": None}))
+    elif config == "gone":
+        (previous / "config.json").unlink()
+    fitted.result("bce").model.save(saved)
+    assert zlpr.load(saved).record.loss == "bce"
+    assert (saved / "notes.txt").read_text() == "mine"
+    assert [path.name for path in saved.parent.iterdir()] == ["model"]
+
+
 def test_a_folder_of_somebody_else_is_left_alone(tmp_path):
     target = tmp_path / "thesis"
     target.mkdir()

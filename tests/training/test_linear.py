@@ -190,3 +190,17 @@ def test_threads_and_the_global_generator_are_left_alone():
     torch.manual_seed(3)
     fit(train, validation, TrainingConfig(loss="warp", epochs=1, regularisation=1.0))
     assert torch.equal(torch.rand(1), expected)
+
+
+@pytest.mark.parametrize("params", [{"threshold": 3.0}, {"threshold": [3.0, -2.0, 1.0, 0.0, 2.0]}])
+def test_scores_are_cut_at_zero_whatever_the_bound_of_the_loss(params):
+    train, validation, test = fitted.parts()
+    params = {
+        name: (value * train.num_labels)[: train.num_labels] if isinstance(value, list) else value
+        for name, value in params.items()
+    }
+    plain = fit(train, validation, TrainingConfig(regularisation=1.0))
+    moved = fit(train, validation, TrainingConfig(regularisation=1.0, loss_params=params))
+    scores = [result.model.predict_scores(test.inputs) for result in (plain, moved)]
+    assert np.abs(scores[0] - scores[1]).max() < 0.1  # the biases take the bound
+    assert np.abs(plain.validation_scores - moved.validation_scores).max() < 0.1

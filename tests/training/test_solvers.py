@@ -99,3 +99,13 @@ def test_a_seed_decides_the_bits(data):
 
     assert torch.equal(run(1), run(1))
     assert not torch.equal(run(1), run(2))
+
+
+def test_targets_that_do_not_fit_go_in_batches(data, monkeypatch):
+    features, labels = data
+    cells = labels.shape[0] * labels.shape[1]
+    monkeypatch.setattr(solvers, "memory_of_past_steps", lambda *shape: 6)
+    monkeypatch.setattr(solvers, "MEMORY", cells)
+    assert isinstance(choose_solver(features, labels, TrainingConfig()), WholeData)
+    monkeypatch.setattr(solvers, "MEMORY", cells - 1)
+    assert isinstance(choose_solver(features, labels, TrainingConfig()), Batches)

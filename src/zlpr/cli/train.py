@@ -27,6 +27,27 @@ DECODE_HELP = (
 )
 
 
+# What only one kind of model looks at, and its default.
+_OF_TRANSFORMERS: dict[str, object] = {
+    "preset": "default",
+    "max_length": None,
+    "accumulation_steps": 1,
+    "mixed_precision": "auto",
+    "patience": None,
+    "r_drop": 0.0,
+    "vat": 0.0,
+    "report_to": [],
+}
+_OF_LINEAR: dict[str, object] = {
+    "regularisation": None,
+    "analyzer": "auto",
+    "word_ngrams": (1, 2),
+    "char_ngrams": (1, 3),
+    "min_count": None,
+    "max_features": None,
+}
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Data, model, loss and where the result goes."""
     parser.add_argument("data", metavar="DATA", help="a file, a folder of parts, or 'demo'")
@@ -98,17 +119,50 @@ def _add_linear(group: Any) -> None:
 
 
 def _add_batches(group: Any) -> None:
-    group.add_argument("--learning-rate", type=float)
-    group.add_argument("--epochs", type=int)
-    group.add_argument("--batch-size", type=int)
-    group.add_argument("--max-length", type=int, metavar="TOKENS")
-    group.add_argument("--accumulation-steps", type=int, default=1)
-    group.add_argument("--mixed-precision", choices=("auto", "no", "fp16", "bf16"), default="auto")
-    group.add_argument("--patience", type=int, help="evaluations without a gain before stopping")
-    group.add_argument("--label-smoothing", type=float, default=0.0)
-    group.add_argument("--r-drop", type=float, default=0.0, metavar="WEIGHT")
-    group.add_argument("--vat", type=float, default=0.0, metavar="WEIGHT")
-    group.add_argument("--mixup", type=float, default=0.0, metavar="ALPHA")
+    group.add_argument("--learning-rate", type=float, metavar="RATE", help="of Adam")
+    group.add_argument("--epochs", type=int, metavar="N", help="passes over the training data")
+    group.add_argument(
+        "--batch-size", type=int, metavar="N", help="samples a step, over all processes"
+    )
+    group.add_argument(
+        "--max-length", type=int, metavar="TOKENS", help="read of a text; up to 512 by default"
+    )
+    group.add_argument(
+        "--accumulation-steps", type=int, default=1, metavar="N", help="passes a step (default 1)"
+    )
+    group.add_argument(
+        "--mixed-precision",
+        choices=("auto", "no", "fp16", "bf16"),
+        default="auto",
+        help="auto (default) is bf16 where the hardware is fast at it",
+    )
+    group.add_argument(
+        "--patience", type=int, metavar="N", help="evaluations without a gain before stopping"
+    )
+    group.add_argument(
+        "--label-smoothing",
+        type=float,
+        default=0.0,
+        metavar="MASS",
+        help="moved from the hard targets, below 1",
+    )
+    group.add_argument(
+        "--r-drop",
+        type=float,
+        default=0.0,
+        metavar="WEIGHT",
+        help="of the divergence of two dropout passes",
+    )
+    group.add_argument(
+        "--vat",
+        type=float,
+        default=0.0,
+        metavar="WEIGHT",
+        help="of the divergence under a virtual adversarial step",
+    )
+    group.add_argument(
+        "--mixup", type=float, default=0.0, metavar="ALPHA", help="of the Beta distribution"
+    )
     group.add_argument(
         "--report-to",
         action="append",
@@ -132,6 +186,7 @@ def run(args: argparse.Namespace) -> None:
     from zlpr.training import fit
 
     out = Path(args.out)
+    _refuse_unused(args)
     config = _config(args)
     check_writable(out)
     first = os.environ.get("RANK", "0") == "0"  # of torchrun's processes; the others only compute
@@ -159,6 +214,18 @@ def run(args: argparse.Namespace) -> None:
         print_json(_summary(result, figures, out))
     else:
         _report(result, figures, out)
+
+
+def _refuse_unused(args: argparse.Namespace) -> None:
+    """An option that the chosen model would not look at is a misunderstanding."""
+    is_linear = args.model == "linear"
+    unused = _OF_TRANSFORMERS if is_linear else _OF_LINEAR
+    for name, default in unused.items():
+        if getattr(args, name) != default:
+            other = "transformers" if is_linear else "the linear model"
+            raise UserError(
+                f"--{name.replace('_', '-')} is for {other} only, and --model is {args.model}"
+            )
 
 
 def _config(args: argparse.Namespace) -> "TrainingConfig":

@@ -17,7 +17,7 @@ from zlpr.decoding import Calibrator
 from zlpr.losses import registry
 from zlpr.training.config import TrainingConfig
 from zlpr.training.selection import decode_name
-from zlpr.training.solvers import Solution, choose_solver
+from zlpr.training.solvers import choose_solver
 
 
 class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -99,10 +99,9 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         generator = check_random_state(self.random_state)
         config = self._config(int(generator.randint(2**31 - 1)))
         self.decoder_, self._calibrator = self._fit_decoder(X, labels, config, generator)
-        solution = self._solve(X, labels, config)
-        weights = solution.parameters.double().numpy()
-        self.coef_, self.intercept_ = np.ascontiguousarray(weights[:-1].T), weights[-1]
-        self.n_iter_ = solution.steps
+        weight, bias, self.n_iter_ = self._solve(X, labels, config)
+        self.coef_ = np.ascontiguousarray(weight.T, dtype=np.float64)
+        self.intercept_ = bias.astype(np.float64)
         return self
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
@@ -139,8 +138,9 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Subset accuracy, scikit-learn's own score for label sets."""
         predicted = self.predict(X)
-        if self._form == "sets":
-            y, predicted = self._indicator(y), self._indicator(predicted)
+        if self._form == "sets":  # compared as they are: y may hold labels that `fit` never saw
+            hits = [set(labels) == guess for labels, guess in zip(y, predicted, strict=True)]
+            return float(np.average(hits, weights=sample_weight))
         return float(accuracy_score(y, predicted, sample_weight=sample_weight))
 
     def _scores(self, X: Any) -> NDArray[np.float64]:
@@ -195,13 +195,17 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             seed=seed,
         )
 
-    def _solve(self, X: Any, labels: Any, config: TrainingConfig) -> Solution:
+    def _solve(
+        self, X: Any, labels: Any, config: TrainingConfig
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32], int]:
+        """Weights (features, labels), biases (labels,), and the steps that it took."""
         if not self.regularisation >= 0:
             raise ValueError(f"regularisation {self.regularisation!r}: expected at least 0")
         solver = choose_solver(
             X, labels, config, tolerance=self.tol, max_iterations=self.max_iter or 100
         )
-        return solver.solve(solver.start(), self.regularisation)
+        solution = solver.solve(solver.start(), self.regularisation)
+        return *solver.model(solution.parameters), solution.steps
 
     def _fit_decoder(
         self, X: Any, labels: Any, config: TrainingConfig, generator: Any
@@ -216,8 +220,8 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             return decoding.create("zero"), link
         held = generator.permutation(X.shape[0])[: self._held_out(X.shape[0])]
         kept = np.setdiff1d(np.arange(X.shape[0]), held)
-        weights = self._solve(X[kept], labels[kept], config).parameters.numpy()
-        scores = np.asarray(X[held] @ weights[:-1] + weights[-1], dtype=np.float32)
+        weight, bias, _ = self._solve(X[kept], labels[kept], config)
+        scores = np.asarray(X[held] @ weight + bias, dtype=np.float32)
         rule = decoding.create(name).fit(labels[held], scores, metric=self.decode_metric)
         return rule, link
 

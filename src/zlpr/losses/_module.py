@@ -80,7 +80,11 @@ class LossModule(nn.Module):
     def _try_options(self) -> None:
         """Run the function once on a small input, for its checks of the options."""
         tensors = [option for option in self.options.values() if isinstance(option, Tensor)]
-        shape = max((tensor.shape for tensor in tensors), key=len, default=torch.Size())
+        try:
+            shapes = (tensor.shape for tensor in tensors)
+            shape = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
+        except RuntimeError:  # they do not fit together, which the function says better
+            shape = max((tensor.shape for tensor in tensors), key=len)
         device = tensors[0].device if tensors else None
         scores = torch.zeros(shape if len(shape) > 1 else (1, *(shape or (1,))), device=device)
         with torch.no_grad():

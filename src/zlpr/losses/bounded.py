@@ -202,5 +202,8 @@ def _standard_deviation(values: Tensor, coefficients: Tensor) -> Tensor:
     counted = ((coefficients != 0) & values.isfinite()).to(values.dtype)
     values = torch.where(counted == 0, 0.0, values)
     number = counted.sum(dim=-1, keepdim=True).clamp(min=1)
+    # In units of the largest, whose square need then not be a number of the dtype.
+    unit = values.abs().amax(dim=-1, keepdim=True).clamp(min=torch.finfo(values.dtype).tiny)
+    values = values / unit
     mean = values.sum(dim=-1, keepdim=True) / number
-    return (((values - mean) * counted).square().sum(dim=-1, keepdim=True) / number).sqrt()
+    return unit * (((values - mean) * counted).square().sum(dim=-1, keepdim=True) / number).sqrt()

@@ -194,22 +194,28 @@ def _swap(beside: Path, target: Path) -> None:
         raise
     _flush(target.parent)
     if previous.exists():
-        _keep_foreign_files(previous, target)
-        shutil.rmtree(previous)
+        _discard(previous, target)
 
 
-def _keep_foreign_files(previous: Path, target: Path) -> None:
-    """Move what the user had put into the previous model folder to the new one."""
-    own = {CONFIG, METRICS, CARD, *json.loads((previous / CONFIG).read_text("utf-8"))["files"]}
+def _discard(previous: Path, target: Path) -> None:
+    """Move what the user had put into the previous model folder to the new one; delete the rest."""
+    files: object = None
+    with contextlib.suppress(UserError):  # a deletion that was interrupted may have taken it
+        files = read_config(previous).get("files")
+    own = {CONFIG, METRICS, CARD, *(files if isinstance(files, dict) else ())}
     for path in previous.iterdir():
         if path.name not in own and not (target / path.name).exists():
             path.replace(target / path.name)
+    shutil.rmtree(previous)
 
 
 def check_writable(target: Path) -> None:
     """Refuse a folder that is neither empty nor a model: it is somebody's."""
-    if _previous(target).exists() and not target.exists():
-        _previous(target).replace(target)  # a save was interrupted between its two renames
+    previous = _previous(target)
+    if previous.exists() and not target.exists():
+        previous.replace(target)  # a save was interrupted between its two renames
+    elif previous.exists():
+        _discard(previous, target)  # a save was interrupted after both
     if target.is_dir() and any(target.iterdir()):
         try:
             read_config(target)

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from torch import Tensor
 
 from zlpr._errors import UserError
 from zlpr.data import Dataset
@@ -130,7 +129,7 @@ def train_linear(
     solver = choose_solver(features.train, train.labels, config)
     search = _Search(solver, features.validation, validation.labels, config, progress, checkpoint)
     best = search.run()
-    weight, bias = _split(search.saved.parameters)
+    weight, bias = solver.model(search.saved.parameters)
     scores = np.asarray(features.validation @ weight + bias, dtype=np.float32)
     if features.scaling is not None:
         weight, bias = features.scaling.undo(weight, bias)
@@ -207,7 +206,7 @@ class _Search:
 
         start = self.solver.start() if best is None else self.saved.parameters
         solution = self.solver.solve(start, regularisation, report, self.checkpoint)
-        weight, bias = _split(solution.parameters)
+        weight, bias = self.solver.model(solution.parameters)
         scores = np.asarray(self.features @ weight + bias, dtype=np.float32)
         metric = validation_metric(self.config, self.labels, scores)
         seconds = time.perf_counter() - self.started
@@ -223,8 +222,3 @@ def _stage(regularisation: float) -> str:
 
 def _is_sparse(matrix: Any) -> bool:
     return bool(sparse.issparse(matrix))
-
-
-def _split(parameters: Tensor) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Weight (features, labels) and bias (labels,)."""
-    return parameters[:-1].numpy(), parameters[-1].numpy()

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from zlpr._errors import UserError
 from zlpr.losses import registry
@@ -36,3 +36,11 @@ def create_loss(config: TrainingConfig, labels: Any, reduction: str = "mean") ->
     except (TypeError, ValueError) as fault:
         raise UserError(str(fault)) from fault
     return loss
+
+
+def bound_of(loss: nn.Module) -> Tensor:
+    """What a loss compares its scores with: its own bound, or 0.
+
+    A trained model takes it off its scores, so that every model's scores are cut at 0.
+    """
+    return torch.as_tensor(getattr(loss, "bound", 0.0)).detach()

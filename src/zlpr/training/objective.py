@@ -77,6 +77,8 @@ class LinearObjective:
         the loss's mean curvature in label l.
         """
         weights = torch.outer(self.squares, self._curvature).add_(regularisation)
+        if regularisation == 0:  # then a column of zeros has no curvature, and any will do
+            weights[weights == 0] = 1.0
         biases = (self.num_samples * self._curvature).unsqueeze(0)
         return torch.cat([weights, biases]).reciprocal_()
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
@@ -17,7 +18,7 @@ from zlpr.models.features import Matrix
 from zlpr.training.config import TrainingConfig
 from zlpr.training.extras import Softened, soften
 from zlpr.training.lbfgs import Step, minimise
-from zlpr.training.loss import create_loss
+from zlpr.training.loss import bound_of, create_loss
 from zlpr.training.objective import (
     LinearObjective,
     column_squares,
@@ -30,7 +31,8 @@ from zlpr.training.saved_path import SavedEpochs
 # Stop when iterations gain less than this share of all gain so far.
 TOLERANCE = 2e-4
 MAX_ITERATIONS = 100
-# Bytes that L-BFGS may take for its past steps and vectors; above it, training goes in batches.
+# Bytes that L-BFGS may take for its past steps and vectors, and as many again for the targets;
+# above it, training goes in batches.
 MEMORY = 3 * 2**30
 _VECTORS = 8  # that a step needs besides its memory of past ones
 _LONGEST_MEMORY, _SHORTEST_MEMORY = 6, 3
@@ -59,7 +61,17 @@ class Solution:
 
 
 class Solver(abc.ABC):
-    """Fits `[W; b]` to data, from a start, at one regularisation."""
+    """Fits `[W; b]` to data, from a start, at one regularisation.
+
+    Attributes:
+        bound: what the loss compares its scores with, a number or one for each label.
+    """
+
+    bound: Tensor
+
+    def model(self, parameters: Tensor) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Weights (features, labels) and biases (labels,) whose scores are cut at 0."""
+        return parameters[:-1].numpy(), (parameters[-1] - self.bound).numpy()
 
     @abc.abstractmethod
     def start(self) -> Tensor:
@@ -93,10 +105,11 @@ class WholeData(Solver):
         max_iterations: int = MAX_ITERATIONS,
     ) -> None:
         loss = create_loss(config, labels, reduction="none")
+        self.bound = bound_of(loss)
         loss = soften(loss, config, labels.shape[1])
         info = registry.info(config.loss)
         # A loss that is not convex may be flat where its biases alone are best.
-        bias = None if info.convex else log_odds(labels, info.link_scale or 1.0)
+        bias = None if info.convex else log_odds(labels, info.link_scale or 1.0) + self.bound
         self.objective = LinearObjective(features, labels, loss, bias)
         self.tolerance, self.max_iterations = tolerance, max_iterations
         self.memory = memory_of_past_steps(features.shape[1], labels.shape[1])
@@ -143,7 +156,9 @@ class Batches(Solver):
     """
 
     def __init__(self, features: Matrix, labels: Any, config: TrainingConfig) -> None:
-        self.loss = soften(create_loss(config, labels), config, labels.shape[1])
+        loss = create_loss(config, labels)
+        self.bound = bound_of(loss)
+        self.loss = soften(loss, config, labels.shape[1])
         self.features = csr(features) if sparse.issparse(features) else features
         self.labels = csr(labels)
         self.seed = config.seed
@@ -156,7 +171,7 @@ class Batches(Solver):
     def start(self) -> Tensor:
         """No weights, and biases at the labels' log-odds."""
         parameters = torch.zeros(self.features.shape[1] + 1, self.labels.shape[1])
-        parameters[-1] = log_odds(self.labels, self.scale)
+        parameters[-1] = log_odds(self.labels, self.scale) + self.bound
         return parameters
 
     def balance(self) -> float:
@@ -268,6 +283,7 @@ def choose_solver(
     """
     info = registry.info(config.loss)
     fits = memory_of_past_steps(features.shape[1], labels.shape[1]) >= _SHORTEST_MEMORY
+    fits = fits and labels.shape[0] * labels.shape[1] <= MEMORY
     if info.smooth and not info.over_batch and not config.mixup and fits:
         return WholeData(
             features, labels, config, tolerance=tolerance, max_iterations=max_iterations

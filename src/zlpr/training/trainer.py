@@ -44,7 +44,7 @@ class MultiLabelTrainer(Trainer):
     Examples:
         >>> trainer = MultiLabelTrainer(  # doctest: +SKIP
         ...     model=model, args=args, loss="zlpr", train_dataset=train, eval_dataset=dev,
-        ...     data_collator=collator, compute_metrics=compute_metrics("zlpr"),
+        ...     data_collator=collator, compute_metrics=compute_metrics(loss="zlpr"),
         ... )
     """
 

@@ -37,7 +37,7 @@ from zlpr.training import checkpoints
 from zlpr.training.batches import LabelledTexts, PaddedBatches
 from zlpr.training.config import Progress, ProgressCallback, Trained, TrainingConfig
 from zlpr.training.extras import Extras, check_soft_targets
-from zlpr.training.loss import create_loss
+from zlpr.training.loss import bound_of, create_loss
 from zlpr.training.selection import is_better, validation_metric
 from zlpr.training.trainer import MultiLabelTrainer
 
@@ -491,11 +491,11 @@ def fold_bound(network: nn.Module, loss: nn.Module) -> None:
     Raises:
         UserError: the last layer has no bias to take it.
     """
-    bound = getattr(loss, "bound", None)
-    if bound is None or not torch.as_tensor(bound).any():
+    bound = bound_of(loss)
+    if not bound.any():
         return
     layers = [module for module in network.modules() if isinstance(module, nn.Linear)]
     if layers[-1].bias is None:
         raise UserError("this model's last layer has no bias that could take the loss's bound")
     with torch.no_grad():
-        layers[-1].bias.sub_(torch.as_tensor(bound).to(layers[-1].bias))
+        layers[-1].bias.sub_(bound.to(layers[-1].bias))
