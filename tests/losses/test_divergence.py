@@ -78,6 +78,11 @@ def test_masks_weights_reductions_and_checks() -> None:
     torch.testing.assert_close(
         ZLPRDivergence(reduction="sum")(s, t, None, weight), (weight * each).sum()
     )
+    weighted = ZLPRDivergence(symmetric=True, label_weight=mask.float())(s, t)
+    kept = zlpr_divergence(s[:, mask], t[:, mask], symmetric=True)
+    torch.testing.assert_close(weighted, kept)
+    with pytest.raises(ValueError, match="label_weight must be at least 0, got -1"):
+        ZLPRDivergence(label_weight=-1.0)
     with pytest.raises(ValueError, match=r"other must have the scores' shape \(3, 4\), got \(4,\)"):
         zlpr_divergence(s, t[0])
     with pytest.raises(TypeError, match="other must be a floating-point tensor"):

@@ -1,10 +1,11 @@
 """ZLPR's divergence between two score vectors, for R-Drop and adversarial training."""
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from zlpr.losses._arguments import Weight, check_mask, check_scores, check_weight, working_dtype
 from zlpr.losses._logsumexp import softplus
+from zlpr.losses._module import LossModule
 from zlpr.losses._reduce import Reduction, reduce
 
 
@@ -68,11 +69,12 @@ def zlpr_divergence(
     return reduce(values, sample_weight, reduction)
 
 
-class ZLPRDivergence(nn.Module):
+class ZLPRDivergence(LossModule):
     """`zlpr_divergence` as a module, called as `module(scores, other)`.
 
     Args:
         symmetric: The symmetric form instead of the plain one.
+        label_weight: A number or of shape (L,).
         reduction: "mean" over the samples, "sum" or "none".
 
     Examples:
@@ -81,27 +83,19 @@ class ZLPRDivergence(nn.Module):
         tensor(0.1497)
     """
 
-    def __init__(self, *, symmetric: bool = False, reduction: Reduction = "mean") -> None:
-        super().__init__()
-        self.symmetric = symmetric
-        self.reduction = reduction
+    function = staticmethod(zlpr_divergence)
 
-    def forward(
+    def __init__(
         self,
-        scores: Tensor,
-        other: Tensor,
-        label_mask: Tensor | None = None,
-        sample_weight: Tensor | None = None,
-    ) -> Tensor:
-        """The divergence of `other` from `scores`, each of shape (..., L)."""
-        return zlpr_divergence(
-            scores,
-            other,
-            symmetric=self.symmetric,
-            label_mask=label_mask,
-            sample_weight=sample_weight,
-            reduction=self.reduction,
-        )
+        *,
+        symmetric: bool = False,
+        label_weight: Weight | None = None,
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__(symmetric=symmetric, label_weight=label_weight, reduction=reduction)
+
+    def _example(self, scores: Tensor) -> Tensor:
+        return torch.zeros_like(scores)
 
 
 def _symmetric(s: Tensor, t: Tensor) -> Tensor:
