@@ -174,6 +174,34 @@ def with_root(grid: Grid, root: Path) -> Grid:
     return replace(grid, data=data)
 
 
+def with_losses(grid: Grid, losses: Sequence[LossSpec]) -> Grid:
+    """The same grid with other losses.
+
+    A data set that lists losses of its own keeps those asked for, and takes any that the grid did
+    not have before; one for which nothing is left is left out.
+    """
+    before = {loss.label for loss in grid.losses}
+    data = []
+    for entry in grid.data:
+        own = entry.losses or tuple(before)
+        kept = tuple(x.label for x in losses if x.label in own or x.label not in before)
+        if kept:
+            data.append(replace(entry, losses=kept if entry.losses else ()))
+    return replace(grid, losses=tuple(losses), data=tuple(data))
+
+
+def with_models(grid: Grid, models: Sequence[str]) -> Grid:
+    """The same grid with these models for every data set, whatever it named itself."""
+    data = tuple(replace(entry, models=()) for entry in grid.data)
+    return replace(grid, models=tuple(models), data=data)
+
+
+def with_split(grid: Grid, split: SplitMethod) -> Grid:
+    """The same grid with this split for every data set, whatever it named itself."""
+    data = tuple(replace(entry, split=None) for entry in grid.data)
+    return replace(grid, split=split, data=data)
+
+
 def find_faults(grid: Grid) -> list[str]:
     """Everything that would make a cell fail and can be known without running one."""
     return [
