@@ -96,7 +96,9 @@ def test_mistakes_get_clear_words_and_run_nothing(tmp_path, monkeypatch, capsys,
 
 def test_the_papers_data_is_looked_for_under_its_names(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("zlpr.compare.grid._model_faults", lambda model: [])  # they are on a hub
+    monkeypatch.setattr(
+        "zlpr.compare.faults._encoder_faults", lambda model: []
+    )  # they are on a hub
     assert main(["compare", "--preset", "paper"]) == 2
     errors = capsys.readouterr().err
     assert "11 faults in the grid:" in errors

@@ -7,7 +7,6 @@ from zlpr.compare.grid import (
     DataSpec,
     Grid,
     cells,
-    find_faults,
     fingerprint,
     parse_grid,
     parse_loss,
@@ -80,46 +79,6 @@ def test_losses_on_the_command_line():
     assert parse_loss("zlpr:pos_weight=1|1.5|2").choose == {"pos_weight": (1, 1.5, 2)}
     with pytest.raises(UserError, match="'gamma' is not PARAMETER=VALUE"):
         parse_loss("focal:gamma")
-
-
-def test_all_faults_are_named_at_once(tmp_path):
-    grid = toy(
-        data=(
-            DataSpec(str(tmp_path / "none.csv")),
-            DataSpec("demo", read={"colour": 1}),
-            DataSpec("demo", losses=("bze",)),
-        ),
-        models=("linear", "tree", f"hf:{tmp_path}"),
-        losses=(
-            LossSpec("a", "zlpt"),
-            LossSpec("b", "focal", {"gama": 1}),
-            LossSpec("c", "lsep", choose={"pairs": (5, 10)}),
-            LossSpec("d", "zlpr", choose={"pos_weight": (2.0,)}, choose_by="beauty"),
-        ),
-        seeds=(1, 1),
-        training={"epochs": -1, "epocs": 3, "metric": "speed", "seed": 3},
-    )
-    faults = "\n".join(find_faults(grid))
-    for part in (
-        "two data sets are called 'demo'",
-        "two seeds are called '1'",
-        f"{tmp_path}/none.csv: no such file or folder",
-        "data demo: no reading option 'colour'",
-        "data demo: the grid has no loss 'bze'",
-        "loss a: no loss 'zlpt'; there are zlpr, ",
-        "loss b: focal has no parameter 'gama'",
-        "loss c: only ranks",
-        "loss d: choose.pos_weight needs at least two candidates",
-        "loss d: choose_by names no metric: 'beauty'",
-        "model 'tree': expected 'linear' or 'hf:NAME_OR_PATH'",
-        f"model 'hf:{tmp_path}' cannot load: ",
-        "training: no setting 'epocs'",
-        "training: 'seed' belongs to the grid itself",
-        "training: metric names no metric: 'speed'",
-        "training: epochs -1: expected a number above 0",
-    ):
-        assert part in faults
-    assert find_faults(toy()) == []
 
 
 def test_cells_of_one_split_stand_together():

@@ -1,4 +1,4 @@
-"""The grid: which data, models, losses and seeds to compare, checked whole before anything runs.
+"""The grid: which data, models, losses and seeds to compare.
 
 A grid is a TOML file:
 
@@ -21,12 +21,9 @@ A grid is a TOML file:
 
 import dataclasses
 import hashlib
-import inspect
-import itertools
 import os
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
@@ -39,8 +36,6 @@ from zlpr.compare.version import code_version
 
 PRESETS = ("demo", "paper")
 SPLITS: tuple[SplitMethod, ...] = get_args(SplitMethod)
-OWN_FIELDS = frozenset({"model", "loss", "loss_params", "seed"})
-"""Fields of a training configuration that the grid itself gives."""
 
 
 @dataclass(frozen=True)
@@ -202,17 +197,9 @@ def with_split(grid: Grid, split: SplitMethod) -> Grid:
     return replace(grid, split=split, data=data)
 
 
-def find_faults(grid: Grid) -> list[str]:
-    """Everything that would make a cell fail and can be known without running one."""
-    return [
-        *_twice("data sets", [entry.title for entry in grid.data]),
-        *_twice("losses", [loss.label for loss in grid.losses]),
-        *_twice("seeds", [str(seed) for seed in grid.seeds]),
-        *(fault for entry in grid.data for fault in _data_faults(entry, grid)),
-        *(fault for loss in grid.losses for fault in _loss_faults(loss)),
-        *_faults_of_models(_models(grid)),
-        *_training_faults(grid),
-    ]
+def models_of(grid: Grid, entry: DataSpec) -> tuple[str, ...]:
+    """The models to train on one of the grid's data sets."""
+    return entry.models or grid.models
 
 
 def cells(grid: Grid) -> list[Cell]:
@@ -237,7 +224,7 @@ def cells(grid: Grid) -> list[Cell]:
             entry.path,
         )
         for entry in grid.data
-        for model in entry.models or grid.models
+        for model in models_of(grid, entry)
         for seed in grid.seeds
         for loss in grid.losses
         if not entry.losses or loss.label in entry.losses
@@ -256,6 +243,12 @@ def fingerprint(path: str) -> str:
         with file.open("rb") as stream:
             whole.update(hashlib.file_digest(stream, "sha256").digest())
     return whole.hexdigest()[:16]
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The files in which transformers looks for an encoder's weights."""
+    patterns = ("model*.safetensors", "pytorch_model*.bin")
+    return sorted(path for pattern in patterns for path in folder.glob(pattern))
 
 
 def _data_spec(entry: Any) -> DataSpec:
@@ -299,91 +292,3 @@ def parse_value(text: str) -> Any:
         except ValueError:
             continue
     return {"true": True, "false": False}.get(text.lower(), text)
-
-
-def _models(grid: Grid) -> tuple[str, ...]:
-    own = (entry.models or grid.models for entry in grid.data)
-    return tuple(dict.fromkeys(itertools.chain.from_iterable(own)))
-
-
-def _twice(what: str, names: Sequence[str]) -> list[str]:
-    doubled = sorted({name for name in names if names.count(name) > 1})
-    return [f"two {what} are called '{name}'; give each a name of its own" for name in doubled]
-
-
-def _data_faults(entry: DataSpec, grid: Grid) -> Iterable[str]:
-    from zlpr import data
-
-    for label in sorted(set(entry.losses) - {loss.label for loss in grid.losses}):
-        yield f"data {entry.title}: the grid has no loss '{label}'"
-
-    if entry.path != "demo" and not Path(entry.path).exists():
-        yield f"data {entry.title}: {entry.path}: no such file or folder"
-    options = inspect.signature(data.read).parameters
-    for name in entry.read:
-        if name not in options:
-            yield f"data {entry.title}: no reading option '{name}'"
-
-
-def _loss_faults(loss: LossSpec) -> Iterable[str]:
-    from zlpr import metrics
-    from zlpr.losses import registry
-
-    if loss.name not in registry.available():
-        known = ", ".join(registry.available())
-        yield f"loss {loss.label}: no loss '{loss.name}'; there are {known}"
-        return
-    allowed = inspect.signature(registry.info(loss.name).module).parameters
-    for name in (*loss.params, *loss.choose):
-        if name not in allowed:
-            yield f"loss {loss.label}: {loss.name} has no parameter '{name}'"
-    for name, values in loss.choose.items():
-        if len(values) < 2:
-            yield f"loss {loss.label}: choose.{name} needs at least two candidates"
-    if loss.choose and not registry.info(loss.name).decides:
-        yield f"loss {loss.label}: only ranks, so there is no own bound to choose by"
-    if loss.choose_by not in metrics.METRICS:
-        yield f"loss {loss.label}: choose_by names no metric: '{loss.choose_by}'"
-
-
-def _faults_of_models(models: Sequence[str]) -> list[str]:
-    """Asked at the same time, for a hub that does not answer takes its time to say so."""
-    with ThreadPoolExecutor() as pool:
-        return [fault for faults in pool.map(_model_faults, models) for fault in faults]
-
-
-def _model_faults(model: str) -> list[str]:
-    if model == "linear":
-        return []
-    if not model.startswith("hf:"):
-        return [f"model '{model}': expected 'linear' or 'hf:NAME_OR_PATH'"]
-    from transformers import AutoConfig, AutoTokenizer
-
-    name = model.removeprefix("hf:")
-    try:
-        AutoConfig.from_pretrained(name)
-        AutoTokenizer.from_pretrained(name)
-    except Exception as fault:  # whatever a hub, a folder or a broken file can raise
-        reason = (str(fault).strip() or type(fault).__name__).splitlines()[0]
-        return [f"model '{model}' cannot load: {reason}"]
-    return []
-
-
-def _training_faults(grid: Grid) -> Iterable[str]:
-    """Each setting is tried by itself, so that one fault does not hide the next."""
-    from zlpr import metrics
-    from zlpr.training import TrainingConfig
-
-    known = {entry.name for entry in dataclasses.fields(TrainingConfig)}
-    for name, value in grid.training.items():
-        if name not in known:
-            yield f"training: no setting '{name}'"
-        elif name in OWN_FIELDS:
-            yield f"training: '{name}' belongs to the grid itself"
-        elif name in ("metric", "decode_metric") and value not in metrics.METRICS:
-            yield f"training: {name} names no metric: '{value}'"
-        else:
-            try:
-                TrainingConfig(**{name: value})
-            except (ValueError, TypeError) as fault:
-                yield f"training: {fault}"
