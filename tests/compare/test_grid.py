@@ -1,4 +1,5 @@
 import tomllib
+from importlib import resources
 
 import pytest
 
@@ -120,6 +121,32 @@ def test_edited_data_is_new_data_and_moved_data_is_not(tmp_path):
     once = fingerprint(str(folder))
     (folder / "test.csv").write_text("x")
     assert fingerprint(str(folder)) != once
+
+
+def test_an_encoder_with_other_weights_is_another_model(tmp_path):
+    folder = tmp_path / "encoder"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    (folder / "model.safetensors").write_bytes(b"first")
+    grid = toy(models=("linear", f"hf:{folder}"))
+    before = {cell.settings.model: cell.settings.hash() for cell in cells(grid)}
+    assert before == {cell.settings.model: cell.settings.hash() for cell in cells(grid)}
+    (folder / "model.safetensors").write_bytes(b"other")
+    after = {cell.settings.model: cell.settings.hash() for cell in cells(grid)}
+    assert after["linear"] == before["linear"]
+    assert after[f"hf:{folder}"] != before[f"hf:{folder}"]
+
+
+def test_a_demo_corpus_of_other_sentences_is_other_data(tmp_path, monkeypatch):
+    before = fingerprint("demo")
+    assert before == fingerprint("demo")
+    for name in ("demo.py", "demo.txt"):
+        (tmp_path / name).write_bytes(resources.files("zlpr.data").joinpath(name).read_bytes())
+    monkeypatch.setattr("zlpr.compare.grid.resources.files", lambda package: tmp_path)
+    assert fingerprint("demo") == before
+    with (tmp_path / "demo.txt").open("a") as stream:
+        stream.write("One more sentence.\n")
+    assert fingerprint("demo") != before
 
 
 def test_the_demo_preset_has_every_loss_of_the_paper_and_three_seeds():

@@ -35,6 +35,7 @@ from zlpr.compare.records import LossSpec, Settings, SplitMethod
 from zlpr.compare.version import code_version
 
 PRESETS = ("demo", "paper")
+DEMO_FILES = ("demo.py", "demo.txt")
 SPLITS: tuple[SplitMethod, ...] = get_args(SplitMethod)
 
 
@@ -205,9 +206,12 @@ def models_of(grid: Grid, entry: DataSpec) -> tuple[str, ...]:
 def cells(grid: Grid) -> list[Cell]:
     """The grid spelled out, cells that share data and split next to each other.
 
-    Call it on a grid without faults only: the data's content is read for its fingerprint.
+    Call it on a grid without faults only: the content of the data, and of models that are
+    folders, is read for their fingerprints.
     """
     fingerprints = {entry.path: fingerprint(entry.path) for entry in grid.data}
+    models = {model for entry in grid.data for model in models_of(grid, entry)}
+    of_models = {model: model_fingerprint(model) for model in models}
     return [
         Cell(
             Settings(
@@ -216,6 +220,7 @@ def cells(grid: Grid) -> list[Cell]:
                 reading=entry.read,
                 split=entry.split or grid.split,
                 model=model,
+                model_fingerprint=of_models[model],
                 loss=loss,
                 seed=seed,
                 training=grid.training,
@@ -232,10 +237,14 @@ def cells(grid: Grid) -> list[Cell]:
 
 
 def fingerprint(path: str) -> str:
-    """Hash of a file's content, or of all files of a folder with their names."""
-    if path == "demo":
-        return "demo"
+    """Hash of a file's content, or of all files of a folder with their names.
+
+    That of the demo corpus is the hash of what it is made from.
+    """
     root = Path(path)
+    if path == "demo" and not root.exists():
+        made_from = [resources.files("zlpr.data").joinpath(name) for name in DEMO_FILES]
+        return hashlib.sha256(b"\0".join(file.read_bytes() for file in made_from)).hexdigest()[:16]
     files = sorted(p for p in root.rglob("*") if p.is_file()) if root.is_dir() else [root]
     whole = hashlib.sha256()
     for file in files:
@@ -243,6 +252,12 @@ def fingerprint(path: str) -> str:
         with file.open("rb") as stream:
             whole.update(hashlib.file_digest(stream, "sha256").digest())
     return whole.hexdigest()[:16]
+
+
+def model_fingerprint(model: str) -> str:
+    """Hash of an encoder's files where it is a folder; empty where its name says what it is."""
+    folder = model.removeprefix("hf:")
+    return fingerprint(folder) if folder != model and Path(folder).is_dir() else ""
 
 
 def weight_files(folder: Path) -> list[Path]:
