@@ -69,7 +69,7 @@ def _workers(plan: Plan, place: Place, count: int | None, ray: str | None) -> tu
     if ray is not None:
         from zlpr.compare.ray_cluster import RayWorkers
 
-        return RayWorkers(ray, count, place), place
+        return RayWorkers(ray, count, place, encoders=_trains_encoders(plan)), place
     cores = available_cores()
     count = min(count or _default_count(plan, cores), len(plan.missing))
     place = Place(place.command, max(1, cores // count), place.checkpoints)
@@ -77,11 +77,15 @@ def _workers(plan: Plan, place: Place, count: int | None, ray: str | None) -> tu
 
 
 def _default_count(plan: Plan, cores: int) -> int:
-    if all(cell.settings.model == "linear" for cell in plan.missing):
+    if not _trains_encoders(plan):
         return cores
     import torch
 
     return torch.cuda.device_count() or cores
+
+
+def _trains_encoders(plan: Plan) -> bool:
+    return any(cell.settings.model != "linear" for cell in plan.missing)
 
 
 def _raise_all(faults: Sequence[str]) -> None:
