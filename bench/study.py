@@ -97,7 +97,8 @@ def duel(results: Results, ours: str, theirs: str, column: Column) -> dict[str, 
         if not a or not b:
             continue
         differences.append(sign * 100 * (np.mean(list(a.values())) - np.mean(list(b.values()))))
-        p_values.append(paired_p_value(a, b, results.test_shares[setting]) or 1.0)
+        p_value = paired_p_value(a, b, results.test_shares[setting])
+        p_values.append(1.0 if p_value is None else p_value)
     for difference, p_value in zip(differences, holm(p_values), strict=True):
         if p_value <= 0.05:
             clear["ahead" if difference > 0 else "behind"] += 1
@@ -118,14 +119,17 @@ def duel_table(results: Results, ours: str, rivals: Sequence[str], title: str) -
         cells = []
         for column in OWN:
             told = duel(results, ours, rival, column)
-            text = f"{told['ahead']}/{told['sets']}, {told['mean_points']:+.2f}"
+            text = f"{told['ahead']}/{told['sets']} ({told['clearly_ahead']} clear, "
+            text += f"{told['clearly_behind']} clearly behind), {told['mean_points']:+.2f}"
             text += f", p {told['wilcoxon_p']:.3f}"
             cells.append(Cell(text, told["mean_points"]))
         rows.append((rival, tuple(cells)))
     titles = tuple(column.metric.title for column in OWN)
     note = (
-        "Data sets on which it is ahead, mean difference in points (positive: ahead, for RankLoss "
-        "as well), and the p-value of Wilcoxon's signed-rank test over data sets."
+        "Data sets on which it is ahead; in brackets, on how many it is ahead and on how many "
+        "behind beyond chance (paired test over seeds, 5 %, with Holm's correction over the data "
+        "sets); mean difference in points (positive: ahead, for RankLoss as well); and the p-value "
+        "of Wilcoxon's signed-rank test over data sets."
     )
     return Table(title, titles, tuple(rows), first_column="against", note=note)
 

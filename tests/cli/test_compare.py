@@ -3,6 +3,7 @@ import json
 import pytest
 
 from tests.compare import toy
+from zlpr._errors import UserError
 from zlpr.cli.main import main
 
 
@@ -95,11 +96,56 @@ def test_mistakes_get_clear_words_and_run_nothing(tmp_path, monkeypatch, capsys,
 
 def test_the_papers_data_is_looked_for_under_its_names(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("zlpr.compare.grid._model_faults", lambda model: [])  # they are on a hub
+    monkeypatch.setattr(
+        "zlpr.compare.faults._encoder_faults", lambda model: []
+    )  # they are on a hub
     assert main(["compare", "--preset", "paper"]) == 2
     errors = capsys.readouterr().err
     assert "11 faults in the grid:" in errors
     assert "data CNIPA-Title: data/CNIPA-Title: no such file or folder" in errors
+
+
+def asked(monkeypatch, tmp_path, *flags):
+    """The grid that the flags come to, of the paper's preset."""
+    made = []
+
+    def stop(grid, folder, command):
+        made.append(grid)
+        raise UserError("far enough")
+
+    monkeypatch.setattr("zlpr.compare.plan", stop)
+    assert main(["compare", "--preset", "paper", "--out", str(tmp_path), *flags]) == 2
+    return made[0]
+
+
+def test_losses_asked_for_narrow_those_of_each_data_set(monkeypatch, tmp_path, capsys):
+    grid = asked(monkeypatch, tmp_path, "--losses", "zlpr", "bce")
+    tried = {entry.losses or tuple(x.label for x in grid.losses) for entry in grid.data}
+    assert tried == {("zlpr", "bce")}
+    assert len(grid.data) == 11
+    assert "left out" not in capsys.readouterr().err
+
+    grid = asked(monkeypatch, tmp_path, "--losses", "lsep")
+    assert [entry.title for entry in grid.data] == ["CNIPA-Title", "CNIPA-Abstract", "Toutiao"]
+    assert "none of these losses there: USPTO-Title, USPTO-Abst" in capsys.readouterr().err
+
+    grid = asked(monkeypatch, tmp_path, "--losses", "lsep", "asymmetric")
+    assert {entry.losses for entry in grid.data} == {(), ("asymmetric",)}
+
+
+def test_models_and_split_asked_for_hold_for_every_data_set(monkeypatch, tmp_path):
+    grid = asked(monkeypatch, tmp_path, "--models", "linear", "--split", "stratified")
+    assert {entry.models or grid.models for entry in grid.data} == {("linear",)}
+    assert {entry.split or grid.split for entry in grid.data} == {"stratified"}
+
+
+def test_losses_that_no_data_set_tries_are_said(tmp_path, capsys):
+    (tmp_path / "grid.toml").write_text(
+        'losses = ["zlpr", "bce"]\ndata = [{ path = "demo", losses = ["bce"] }]\n'
+    )
+    flags = ["--grid", str(tmp_path / "grid.toml"), "--losses", "zlpr"]
+    assert main(["compare", "--out", str(tmp_path / "out"), *flags]) == 2
+    assert "no data set of the grid tries any of them" in capsys.readouterr().err
 
 
 def test_report_of_nothing_is_a_mistake(tmp_path, capsys):

@@ -43,6 +43,10 @@ def test_records_of_other_settings_or_versions_are_left_out_and_said(tmp_path):
         (record(seed=1, version="0.0.9"), r"several versions of zlpr \(0\.0\.9, 0\.1\.0\)"),
         (record(training={"metric": "micro_f1"}), "two records of toy / linear / zlpr / seed 0"),
         (record(seed=1, training={}), "the records of linear differ in their training settings"),
+        (
+            record(seed=1, model_fingerprint="1" * 16),
+            "the records of linear differ in their model's",
+        ),
         (record(seed=1, fingerprint="1" * 16), "the records of toy differ in their split or data"),
         (record(seed=1, split="published"), "the records of toy differ in their split or data"),
     ],

@@ -1,4 +1,5 @@
 import tomllib
+from importlib import resources
 
 import pytest
 
@@ -7,7 +8,6 @@ from zlpr.compare.grid import (
     DataSpec,
     Grid,
     cells,
-    find_faults,
     fingerprint,
     parse_grid,
     parse_loss,
@@ -82,46 +82,6 @@ def test_losses_on_the_command_line():
         parse_loss("focal:gamma")
 
 
-def test_all_faults_are_named_at_once(tmp_path):
-    grid = toy(
-        data=(
-            DataSpec(str(tmp_path / "none.csv")),
-            DataSpec("demo", read={"colour": 1}),
-            DataSpec("demo", losses=("bze",)),
-        ),
-        models=("linear", "tree", f"hf:{tmp_path}"),
-        losses=(
-            LossSpec("a", "zlpt"),
-            LossSpec("b", "focal", {"gama": 1}),
-            LossSpec("c", "lsep", choose={"pairs": (5, 10)}),
-            LossSpec("d", "zlpr", choose={"pos_weight": (2.0,)}, choose_by="beauty"),
-        ),
-        seeds=(1, 1),
-        training={"epochs": -1, "epocs": 3, "metric": "speed", "seed": 3},
-    )
-    faults = "\n".join(find_faults(grid))
-    for part in (
-        "two data sets are called 'demo'",
-        "two seeds are called '1'",
-        f"{tmp_path}/none.csv: no such file or folder",
-        "data demo: no reading option 'colour'",
-        "data demo: the grid has no loss 'bze'",
-        "loss a: no loss 'zlpt'; there are zlpr, ",
-        "loss b: focal has no parameter 'gama'",
-        "loss c: only ranks",
-        "loss d: choose.pos_weight needs at least two candidates",
-        "loss d: choose_by names no metric: 'beauty'",
-        "model 'tree': expected 'linear' or 'hf:NAME_OR_PATH'",
-        f"model 'hf:{tmp_path}' cannot load: ",
-        "training: no setting 'epocs'",
-        "training: 'seed' belongs to the grid itself",
-        "training: metric names no metric: 'speed'",
-        "training: epochs -1: expected a number above 0",
-    ):
-        assert part in faults
-    assert find_faults(toy()) == []
-
-
 def test_cells_of_one_split_stand_together():
     grid = toy(
         losses=(LossSpec("zlpr", "zlpr"), LossSpec("bce", "bce")), seeds=(0, 1), models=("linear",)
@@ -161,6 +121,32 @@ def test_edited_data_is_new_data_and_moved_data_is_not(tmp_path):
     once = fingerprint(str(folder))
     (folder / "test.csv").write_text("x")
     assert fingerprint(str(folder)) != once
+
+
+def test_an_encoder_with_other_weights_is_another_model(tmp_path):
+    folder = tmp_path / "encoder"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    (folder / "model.safetensors").write_bytes(b"first")
+    grid = toy(models=("linear", f"hf:{folder}"))
+    before = {cell.settings.model: cell.settings.hash() for cell in cells(grid)}
+    assert before == {cell.settings.model: cell.settings.hash() for cell in cells(grid)}
+    (folder / "model.safetensors").write_bytes(b"other")
+    after = {cell.settings.model: cell.settings.hash() for cell in cells(grid)}
+    assert after["linear"] == before["linear"]
+    assert after[f"hf:{folder}"] != before[f"hf:{folder}"]
+
+
+def test_a_demo_corpus_of_other_sentences_is_other_data(tmp_path, monkeypatch):
+    before = fingerprint("demo")
+    assert before == fingerprint("demo")
+    for name in ("demo.py", "demo.txt"):
+        (tmp_path / name).write_bytes(resources.files("zlpr.data").joinpath(name).read_bytes())
+    monkeypatch.setattr("zlpr.compare.grid.resources.files", lambda package: tmp_path)
+    assert fingerprint("demo") == before
+    with (tmp_path / "demo.txt").open("a") as stream:
+        stream.write("One more sentence.\n")
+    assert fingerprint("demo") != before
 
 
 def test_the_demo_preset_has_every_loss_of_the_paper_and_three_seeds():

@@ -14,6 +14,7 @@ from zlpr.compare.folder import RunFolder
 from zlpr.compare.grid import cells
 from zlpr.compare.processes import ProcessWorkers, available_cores
 from zlpr.compare.records import LossSpec, read_records
+from zlpr.compare.runner import run_cells
 
 SEEDS = 5
 
@@ -120,6 +121,53 @@ def test_a_worker_that_dies_is_replaced(path, tmp_path):
         assert made.made.threads == 1
     finally:
         workers.close()
+
+
+@pytest.mark.parametrize("noticed", [True, False])
+def test_a_worker_that_dies_while_idle_costs_no_cell(path, tmp_path, noticed):
+    workers = ProcessWorkers(2, Place("zlpr compare", 1), tmp_path)
+    first, second = cells(toy.grid(path))[:2]
+    try:
+        workers.start(0, first)
+        assert [slot for slot, _ in _wait(workers)] == [0]
+        idle = workers._workers[0].process
+        os.kill(idle.pid, signal.SIGKILL)
+        idle.join()
+        if noticed:
+            assert workers.wait(5.0) == []
+        workers.start(0, second)
+        [(slot, made)] = _wait(workers)
+        assert (slot, made.status) == (0, "done")
+        assert made.settings == second.settings
+    finally:
+        workers.close()
+
+
+class _Unlucky(ProcessWorkers):
+    """Kills the idle worker of a slot as soon as the slot's first result is in."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.killed = set()
+
+    def wait(self, seconds):
+        ended = super().wait(seconds)
+        for slot, _ in ended:
+            if slot not in self.killed:
+                self.killed.add(slot)
+                os.kill(self._workers[slot].process.pid, signal.SIGKILL)
+                self._workers[slot].process.join()
+        return ended
+
+
+def test_a_comparison_outlives_workers_that_die_between_cells(path, tmp_path):
+    todo = cells(toy.grid(path))
+    workers = _Unlucky(2, Place("zlpr compare", 1), tmp_path / "logs")
+    progress = run_cells(todo, RunFolder(tmp_path), workers, Place("zlpr compare", 1))
+    assert workers.killed == {0, 1}
+    assert progress.failed == 0
+    made = [record.settings_hash for record in progress.finished]
+    assert sorted(made) == sorted(cell.settings.hash() for cell in todo)
 
 
 def test_closing_ends_the_processes(path, tmp_path):

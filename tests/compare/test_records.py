@@ -25,6 +25,7 @@ def test_any_setting_changes_the_hash():
     others = [
         replace(base, data="other"),
         replace(base, fingerprint="1" * 16),
+        replace(base, model_fingerprint="1" * 16),
         replace(base, reading={"text": "body"}),
         replace(base, split="published"),
         replace(base, model="hf:bert"),

@@ -141,6 +141,36 @@ def test_the_rules_of_choosing_are_stated():
     assert "8:1:1" not in published
 
 
+def trained_once(**changes):
+    made = record(**changes)
+    return replace(made, outcome=replace(made.done, trainings=1))
+
+
+def test_an_encoders_best_epoch_is_said_to_be_chosen():
+    text = " ".join(method([trained_once(model="hf:bert-base-uncased")]))
+    assert "With an encoder every loss was trained once" in text
+    assert "the epoch that is best by average_precision on validation was kept" in text
+    assert "nothing was chosen" not in text
+    assert "linear model" not in text
+    fixed = trained_once(training={"regularisation": 1.0})
+    both = " ".join(method([fixed, trained_once(model="hf:bert-base-uncased")]))
+    assert "With the linear model every loss was trained once" in both
+    assert "nothing was chosen for it" in both
+    assert "With an encoder every loss was trained once" in both
+
+
+def test_losses_that_all_choose_are_not_said_to_take_no_training():
+    margin = LossSpec("margin", "zlpr", choose={"pos_weight": (1.0, 2.72)})
+    made = replace(record(), settings=replace(record().settings, loss=margin))
+    text = " ".join(method([made]))
+    assert "It took 4 trainings per run, all candidates together" in text
+    assert "than the others" not in text
+    settings = replace(made.settings, training={"regularisation": 1.0})
+    fixed = " ".join(method([replace(made, settings=settings)]))
+    assert "every candidate was trained once" in fixed
+    assert "trainings per run" not in fixed
+
+
 def test_how_it_was_made_names_commands_seeds_machine_and_versions():
     told = dict(provenance(RECORDS))
     assert told["command"] == ("zlpr compare --data toy.csv",)

@@ -1,4 +1,6 @@
+import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -180,6 +182,15 @@ def test_losses_seen_on_few_sets_do_not_stop_the_others():
     test = rank_test(results_of(table), SUBSET)
     assert "set7" not in test.datasets
     assert len(test.datasets) == 7
+
+
+def test_pairs_differ_where_their_ranks_are_further_apart_than_the_critical_difference():
+    test = rank_test(results_of(make_blocks(8)), SUBSET)
+    assert test.p_value < 0.05
+    for one, other in itertools.combinations(range(4), 2):
+        distance = abs(test.ranks[one] - test.ranks[other])
+        assert test.tells_apart(one, other) == (distance > test.critical_difference)
+    assert not replace(test, p_value=0.06).tells_apart(0, 3)
 
 
 def test_losses_that_are_all_alike_are_not_told_apart():

@@ -1,3 +1,5 @@
+import pytest
+
 from tests.compare.synthetic import grid, record
 from zlpr.compare.results import Results
 from zlpr.compare.summary import findings, overview
@@ -27,6 +29,23 @@ def test_one_seed_claims_nothing():
         "one seed cannot tell this from chance"
         in answers["Putting the true labels on top (AvgPrec)"]
     )
+
+
+@pytest.mark.parametrize("seeds", [(0,), (0, 1, 2)])
+def test_a_loss_alone_is_ahead_of_nobody(seeds):
+    answers = told(grid(losses=("zlpr", "lsep"), seeds=seeds))
+    subset = answers["Getting the whole label set exactly right (SubACC)"]
+    own, _, _ = subset.partition(" With fitted decoding")
+    assert own.startswith("At the own bound, only zlpr is judged, with 5")
+    assert not any(word in own for word in ("ahead", "chance"))
+    alone = told(grid(losses=("zlpr",), seeds=seeds))
+    assert not any("ahead" in answer for answer in alone.values())
+
+
+def test_a_table_with_one_loss_is_no_contest():
+    records = [*grid(datasets=("a", "b")), *grid(datasets=("c",), losses=("zlpr",))]
+    answers = told(records)
+    assert "best in 2 of 2 tables" in answers["Putting the true labels on top (AvgPrec)"]
 
 
 def test_over_several_tables_wins_are_counted():

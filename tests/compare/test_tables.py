@@ -1,8 +1,12 @@
 import csv
 import io
+from dataclasses import replace
+
+import numpy as np
 
 from tests.compare.synthetic import grid, record
 from zlpr.compare.results import OWN, Results, Setting
+from zlpr.compare.statistics import RankTest
 from zlpr.compare.tables import (
     all_tables,
     figures_csv,
@@ -88,6 +92,26 @@ def test_ranks_need_enough_data_sets():
     assert dict(table.rows)["zlpr"][0].best
     assert [name for name, _ in table.rows][-2:] == ["Friedman p", "critical difference"]
     assert len(all_tables(many)) == 2 + 7
+
+
+def test_where_friedman_finds_no_difference_no_rank_is_told_from_the_best(monkeypatch):
+    losses = ("zlpr", "bce", "focal")
+    apart = RankTest(
+        losses=losses,
+        datasets=tuple(f"set{i}" for i in range(6)),
+        ranks=(1.0, 2.0, 3.0),
+        p_value=0.001,
+        pairwise=np.array([[1.0, 0.2, 0.001], [0.2, 1.0, 0.2], [0.001, 0.2, 1.0]]),
+        critical_difference=1.35,
+    )
+
+    def near_the_best(test):
+        monkeypatch.setattr("zlpr.compare.tables.rank_test", lambda *arguments: test)
+        rows = dict(rank_table(RESULTS, OWN[:1]).rows)
+        return [loss for loss in losses if rows[loss][0].within_noise]
+
+    assert near_the_best(apart) == ["bce"]
+    assert near_the_best(replace(apart, p_value=0.06)) == ["bce", "focal"]
 
 
 def test_csv_holds_every_figure_exactly():

@@ -25,7 +25,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--data", nargs="+", metavar="PATH", help="files or folders of data, or 'demo'"
     )
-    what.add_argument("--models", nargs="+", metavar="MODEL", help="linear, or hf:NAME_OR_PATH")
+    what.add_argument(
+        "--models",
+        nargs="+",
+        metavar="MODEL",
+        help="linear, or hf:NAME_OR_PATH; for every data set, also where a grid names others",
+    )
     what.add_argument(
         "--losses",
         nargs="+",
@@ -104,7 +109,7 @@ def _grid(args: argparse.Namespace) -> "Grid":
     from dataclasses import replace
     from pathlib import Path
 
-    from zlpr.compare.grid import DataSpec, parse_loss, preset, read_grid, with_root
+    from zlpr.compare.grid import DataSpec, preset, read_grid, with_models, with_root, with_split
 
     if args.grid and args.preset:
         raise UserError("give --grid or --preset, not both")
@@ -113,20 +118,33 @@ def _grid(args: argparse.Namespace) -> "Grid":
         grid = read_grid(Path(args.grid), root)
     else:
         grid = with_root(preset(args.preset or "demo"), root or Path("data"))
-    changes: dict[str, Any] = {}
     if args.data:
-        changes["data"] = tuple(DataSpec(path) for path in args.data)
+        grid = replace(grid, data=tuple(DataSpec(path) for path in args.data))
     if args.models:
-        changes["models"] = tuple(args.models)
+        grid = with_models(grid, args.models)
     if args.losses:
-        changes["losses"] = tuple(parse_loss(text) for text in args.losses)
+        grid = _narrowed(grid, args.losses)
     if args.seeds is not None:
-        changes["seeds"] = tuple(range(_positive(args.seeds, "--seeds") or 0))
+        grid = replace(grid, seeds=tuple(range(_positive(args.seeds, "--seeds") or 0)))
     if args.split:
-        changes["split"] = args.split
+        grid = with_split(grid, args.split)
     if args.set:
-        changes["training"] = {**grid.training, **_settings(args.set)}
-    return replace(grid, **changes)
+        grid = replace(grid, training={**grid.training, **_settings(args.set)})
+    return grid
+
+
+def _narrowed(grid: "Grid", losses: list[str]) -> "Grid":
+    """The grid with the losses asked for; data sets that try none of them are named."""
+    from zlpr.compare.grid import parse_loss, with_losses
+
+    narrowed = with_losses(grid, [parse_loss(text) for text in losses])
+    kept = {entry.title for entry in narrowed.data}
+    left_out = [entry.title for entry in grid.data if entry.title not in kept]
+    if not kept:
+        raise UserError(f"--losses {' '.join(losses)}: no data set of the grid tries any of them")
+    if left_out:
+        _say(f"left out, for the grid tries none of these losses there: {', '.join(left_out)}")
+    return narrowed
 
 
 def _settings(entries: list[str]) -> dict[str, Any]:

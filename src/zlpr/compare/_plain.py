@@ -83,6 +83,8 @@ def _build(kind: Any, value: Any, where: str) -> Any:
     if origin is tuple:
         if not isinstance(value, list | tuple):
             _refuse(value, "a list", where)
+        if arguments[-1] is not Ellipsis and len(value) != len(arguments):
+            _refuse(value, f"a list of {len(arguments)}", where)
         return tuple(_build(arguments[0], v, f"{where}[{i}]") for i, v in enumerate(value))
     if origin is dict:
         if not isinstance(value, Mapping):
@@ -100,7 +102,8 @@ def _build_dataclass(kind: Any, value: Any, where: str) -> Any:
     fields = {f.name: f for f in dataclasses.fields(kind)}
     unknown = sorted(set(value) - set(fields))
     if unknown:
-        raise ValueError(f"{_inside(where, unknown[0])}: no such entry is known")
+        known = ", ".join(fields)
+        raise ValueError(f"{_inside(where, unknown[0])}: no such entry is known; there are {known}")
     missing = [name for name, f in fields.items() if name not in value and not _has_default(f)]
     if missing:
         raise ValueError(f"{_inside(where, missing[0])}: missing")

@@ -1,15 +1,15 @@
 """A comparison from its grid to its records: check everything, run what is missing."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from zlpr._errors import UserError
-from zlpr.compare.cell import Place, divide
+from zlpr.compare.cell import Place
+from zlpr.compare.faults import find_faults, unreadable
 from zlpr.compare.folder import RunFolder
-from zlpr.compare.grid import Cell, Grid, cells, find_faults
+from zlpr.compare.grid import Cell, Grid, cells
 from zlpr.compare.processes import ProcessWorkers, available_cores
 from zlpr.compare.runner import Progress, Workers, missing_cells, run_cells
-from zlpr.data import load
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,15 @@ def plan(grid: Grid, folder: RunFolder, command: str = "") -> Plan:
 
     Raises:
         UserError: that names every fault of the grid: unknown losses, parameters, metrics and
-            settings, files that are missing or cannot be read, models that cannot load.
+            settings, values that they do not take, files that are missing or cannot be read,
+            models that cannot load or cannot read the data.
     """
-    _raise_all(find_faults(grid))
-    everything = tuple(cells(grid))
+    faults = find_faults(grid)
+    everything = () if faults else tuple(cells(grid))
     missing = tuple(missing_cells(everything, folder))
-    _raise_all(list(_unreadable(missing)))
+    needed = {cell.settings.data for cell in missing}
+    entries = [entry for entry in grid.data if faults or entry.title in needed]
+    _raise_all([*faults, *unreadable(grid, entries)])
     return Plan(everything, missing, folder, command)
 
 
@@ -66,7 +69,7 @@ def _workers(plan: Plan, place: Place, count: int | None, ray: str | None) -> tu
     if ray is not None:
         from zlpr.compare.ray_cluster import RayWorkers
 
-        return RayWorkers(ray, count, place), place
+        return RayWorkers(ray, count, place, encoders=_trains_encoders(plan)), place
     cores = available_cores()
     count = min(count or _default_count(plan, cores), len(plan.missing))
     place = Place(place.command, max(1, cores // count), place.checkpoints)
@@ -74,25 +77,15 @@ def _workers(plan: Plan, place: Place, count: int | None, ray: str | None) -> tu
 
 
 def _default_count(plan: Plan, cores: int) -> int:
-    if all(cell.settings.model == "linear" for cell in plan.missing):
+    if not _trains_encoders(plan):
         return cores
     import torch
 
     return torch.cuda.device_count() or cores
 
 
-def _unreadable(missing: Sequence[Cell]) -> Iterator[str]:
-    """Faults that show only when the data is read and divided, once per data set."""
-    seen: set[str] = set()
-    for cell in missing:
-        if cell.settings.data in seen:
-            continue
-        seen.add(cell.settings.data)
-        try:
-            dataset = load(cell.path, **cell.settings.reading)
-            divide(dataset, cell.settings.split, cell.settings.seed)
-        except (UserError, OSError) as fault:
-            yield f"data {cell.settings.data}: {fault}"
+def _trains_encoders(plan: Plan) -> bool:
+    return any(cell.settings.model != "linear" for cell in plan.missing)
 
 
 def _raise_all(faults: Sequence[str]) -> None:

@@ -144,11 +144,9 @@ def _rank_diagram(column: Column, test: RankTest) -> Figure | None:
 
     names = list(test.losses)
     figure, axes = _axes(1.0 + 0.21 * len(names))
-    # Where Friedman finds no difference at all, no pair may be called different.
-    pairwise = test.pairwise if test.p_value <= ALPHA else np.ones_like(test.pairwise)
     scikit_posthocs.critical_difference_diagram(
         dict(zip(names, test.ranks, strict=True)),
-        pd.DataFrame(pairwise, index=names, columns=names),
+        pd.DataFrame(test.verdicts, index=names, columns=names),
         ax=axes,
         label_fmt_left="{label} {rank:.1f} ",
         label_fmt_right=" {rank:.1f} {label}",

@@ -114,6 +114,7 @@ def _refuse_mixture(path: Path, records: Sequence[RunRecord]) -> None:
         cells[cell] = record
     for what, values in {
         "training settings": {(r.settings.model, str(r.settings.training)) for r in records},
+        "model's files": {(r.settings.model, r.settings.model_fingerprint) for r in records},
         "split or data": {
             (r.settings.data, f"{r.settings.split} {r.settings.fingerprint}") for r in records
         },

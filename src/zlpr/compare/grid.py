@@ -1,4 +1,4 @@
-"""The grid: which data, models, losses and seeds to compare, checked whole before anything runs.
+"""The grid: which data, models, losses and seeds to compare.
 
 A grid is a TOML file:
 
@@ -21,12 +21,9 @@ A grid is a TOML file:
 
 import dataclasses
 import hashlib
-import inspect
-import itertools
 import os
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
@@ -38,9 +35,8 @@ from zlpr.compare.records import LossSpec, Settings, SplitMethod
 from zlpr.compare.version import code_version
 
 PRESETS = ("demo", "paper")
+DEMO_FILES = ("demo.py", "demo.txt")
 SPLITS: tuple[SplitMethod, ...] = get_args(SplitMethod)
-OWN_FIELDS = frozenset({"model", "loss", "loss_params", "seed"})
-"""Fields of a training configuration that the grid itself gives."""
 
 
 @dataclass(frozen=True)
@@ -174,25 +170,48 @@ def with_root(grid: Grid, root: Path) -> Grid:
     return replace(grid, data=data)
 
 
-def find_faults(grid: Grid) -> list[str]:
-    """Everything that would make a cell fail and can be known without running one."""
-    return [
-        *_twice("data sets", [entry.title for entry in grid.data]),
-        *_twice("losses", [loss.label for loss in grid.losses]),
-        *_twice("seeds", [str(seed) for seed in grid.seeds]),
-        *(fault for entry in grid.data for fault in _data_faults(entry, grid)),
-        *(fault for loss in grid.losses for fault in _loss_faults(loss)),
-        *_faults_of_models(_models(grid)),
-        *_training_faults(grid),
-    ]
+def with_losses(grid: Grid, losses: Sequence[LossSpec]) -> Grid:
+    """The same grid with other losses.
+
+    A data set that lists losses of its own keeps those asked for, and takes any that the grid did
+    not have before; one for which nothing is left is left out.
+    """
+    before = {loss.label for loss in grid.losses}
+    data = []
+    for entry in grid.data:
+        own = entry.losses or tuple(before)
+        kept = tuple(x.label for x in losses if x.label in own or x.label not in before)
+        if kept:
+            data.append(replace(entry, losses=kept if entry.losses else ()))
+    return replace(grid, losses=tuple(losses), data=tuple(data))
+
+
+def with_models(grid: Grid, models: Sequence[str]) -> Grid:
+    """The same grid with these models for every data set, whatever it named itself."""
+    data = tuple(replace(entry, models=()) for entry in grid.data)
+    return replace(grid, models=tuple(models), data=data)
+
+
+def with_split(grid: Grid, split: SplitMethod) -> Grid:
+    """The same grid with this split for every data set, whatever it named itself."""
+    data = tuple(replace(entry, split=None) for entry in grid.data)
+    return replace(grid, split=split, data=data)
+
+
+def models_of(grid: Grid, entry: DataSpec) -> tuple[str, ...]:
+    """The models to train on one of the grid's data sets."""
+    return entry.models or grid.models
 
 
 def cells(grid: Grid) -> list[Cell]:
     """The grid spelled out, cells that share data and split next to each other.
 
-    Call it on a grid without faults only: the data's content is read for its fingerprint.
+    Call it on a grid without faults only: the content of the data, and of models that are
+    folders, is read for their fingerprints.
     """
     fingerprints = {entry.path: fingerprint(entry.path) for entry in grid.data}
+    models = {model for entry in grid.data for model in models_of(grid, entry)}
+    of_models = {model: model_fingerprint(model) for model in models}
     return [
         Cell(
             Settings(
@@ -201,6 +220,7 @@ def cells(grid: Grid) -> list[Cell]:
                 reading=entry.read,
                 split=entry.split or grid.split,
                 model=model,
+                model_fingerprint=of_models[model],
                 loss=loss,
                 seed=seed,
                 training=grid.training,
@@ -209,7 +229,7 @@ def cells(grid: Grid) -> list[Cell]:
             entry.path,
         )
         for entry in grid.data
-        for model in entry.models or grid.models
+        for model in models_of(grid, entry)
         for seed in grid.seeds
         for loss in grid.losses
         if not entry.losses or loss.label in entry.losses
@@ -217,10 +237,14 @@ def cells(grid: Grid) -> list[Cell]:
 
 
 def fingerprint(path: str) -> str:
-    """Hash of a file's content, or of all files of a folder with their names."""
-    if path == "demo":
-        return "demo"
+    """Hash of a file's content, or of all files of a folder with their names.
+
+    That of the demo corpus is the hash of what it is made from.
+    """
     root = Path(path)
+    if path == "demo" and not root.exists():
+        made_from = [resources.files("zlpr.data").joinpath(name) for name in DEMO_FILES]
+        return hashlib.sha256(b"\0".join(file.read_bytes() for file in made_from)).hexdigest()[:16]
     files = sorted(p for p in root.rglob("*") if p.is_file()) if root.is_dir() else [root]
     whole = hashlib.sha256()
     for file in files:
@@ -228,6 +252,18 @@ def fingerprint(path: str) -> str:
         with file.open("rb") as stream:
             whole.update(hashlib.file_digest(stream, "sha256").digest())
     return whole.hexdigest()[:16]
+
+
+def model_fingerprint(model: str) -> str:
+    """Hash of an encoder's files where it is a folder; empty where its name says what it is."""
+    folder = model.removeprefix("hf:")
+    return fingerprint(folder) if folder != model and Path(folder).is_dir() else ""
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The files in which transformers looks for an encoder's weights."""
+    patterns = ("model*.safetensors", "pytorch_model*.bin")
+    return sorted(path for pattern in patterns for path in folder.glob(pattern))
 
 
 def _data_spec(entry: Any) -> DataSpec:
@@ -271,91 +307,3 @@ def parse_value(text: str) -> Any:
         except ValueError:
             continue
     return {"true": True, "false": False}.get(text.lower(), text)
-
-
-def _models(grid: Grid) -> tuple[str, ...]:
-    own = (entry.models or grid.models for entry in grid.data)
-    return tuple(dict.fromkeys(itertools.chain.from_iterable(own)))
-
-
-def _twice(what: str, names: Sequence[str]) -> list[str]:
-    doubled = sorted({name for name in names if names.count(name) > 1})
-    return [f"two {what} are called '{name}'; give each a name of its own" for name in doubled]
-
-
-def _data_faults(entry: DataSpec, grid: Grid) -> Iterable[str]:
-    from zlpr import data
-
-    for label in sorted(set(entry.losses) - {loss.label for loss in grid.losses}):
-        yield f"data {entry.title}: the grid has no loss '{label}'"
-
-    if entry.path != "demo" and not Path(entry.path).exists():
-        yield f"data {entry.title}: {entry.path}: no such file or folder"
-    options = inspect.signature(data.read).parameters
-    for name in entry.read:
-        if name not in options:
-            yield f"data {entry.title}: no reading option '{name}'"
-
-
-def _loss_faults(loss: LossSpec) -> Iterable[str]:
-    from zlpr import metrics
-    from zlpr.losses import registry
-
-    if loss.name not in registry.available():
-        known = ", ".join(registry.available())
-        yield f"loss {loss.label}: no loss '{loss.name}'; there are {known}"
-        return
-    allowed = inspect.signature(registry.info(loss.name).module).parameters
-    for name in (*loss.params, *loss.choose):
-        if name not in allowed:
-            yield f"loss {loss.label}: {loss.name} has no parameter '{name}'"
-    for name, values in loss.choose.items():
-        if len(values) < 2:
-            yield f"loss {loss.label}: choose.{name} needs at least two candidates"
-    if loss.choose and not registry.info(loss.name).decides:
-        yield f"loss {loss.label}: only ranks, so there is no own bound to choose by"
-    if loss.choose_by not in metrics.METRICS:
-        yield f"loss {loss.label}: choose_by names no metric: '{loss.choose_by}'"
-
-
-def _faults_of_models(models: Sequence[str]) -> list[str]:
-    """Asked at the same time, for a hub that does not answer takes its time to say so."""
-    with ThreadPoolExecutor() as pool:
-        return [fault for faults in pool.map(_model_faults, models) for fault in faults]
-
-
-def _model_faults(model: str) -> list[str]:
-    if model == "linear":
-        return []
-    if not model.startswith("hf:"):
-        return [f"model '{model}': expected 'linear' or 'hf:NAME_OR_PATH'"]
-    from transformers import AutoConfig, AutoTokenizer
-
-    name = model.removeprefix("hf:")
-    try:
-        AutoConfig.from_pretrained(name)
-        AutoTokenizer.from_pretrained(name)
-    except Exception as fault:  # whatever a hub, a folder or a broken file can raise
-        reason = (str(fault).strip() or type(fault).__name__).splitlines()[0]
-        return [f"model '{model}' cannot load: {reason}"]
-    return []
-
-
-def _training_faults(grid: Grid) -> Iterable[str]:
-    """Each setting is tried by itself, so that one fault does not hide the next."""
-    from zlpr import metrics
-    from zlpr.training import TrainingConfig
-
-    known = {entry.name for entry in dataclasses.fields(TrainingConfig)}
-    for name, value in grid.training.items():
-        if name not in known:
-            yield f"training: no setting '{name}'"
-        elif name in OWN_FIELDS:
-            yield f"training: '{name}' belongs to the grid itself"
-        elif name in ("metric", "decode_metric") and value not in metrics.METRICS:
-            yield f"training: {name} names no metric: '{value}'"
-        else:
-            try:
-                TrainingConfig(**{name: value})
-            except (ValueError, TypeError) as fault:
-                yield f"training: {fault}"

@@ -45,6 +45,7 @@ class ProcessWorkers:
         self._place = place
         self._logs = logs
         self._workers: dict[int, _Worker] = {}
+        self._busy: set[int] = set()
 
     @property
     def count(self) -> int:
@@ -52,24 +53,30 @@ class ProcessWorkers:
         return self._count
 
     def start(self, slot: int, cell: Cell) -> None:
-        """Send a cell to the slot's process."""
-        if slot not in self._workers:
+        """Send a cell to the slot's process, to a new one where that has died meanwhile."""
+        if slot not in self._workers or not _sent(self._workers[slot], cell):
+            self._bury(slot)
             self._workers[slot] = self._launch(slot)
-        self._workers[slot].connection.send(cell)
+            _sent(self._workers[slot], cell)  # if this one dies as well, `wait` tells
+        self._busy.add(slot)
 
     def wait(self, seconds: float) -> list[tuple[int, RunRecord | str]]:
-        """Collect what came in; a process that died gives the reason instead of a record."""
+        """Collect what came in; a process that died gives the reason instead of a record.
+
+        One that died without a cell is only put away: `start` replaces it.
+        """
         slots = {worker.connection: slot for slot, worker in self._workers.items()}
         ended: list[tuple[int, RunRecord | str]] = []
         for connection in wait(list(slots), timeout=seconds):
             slot = slots[connection]  # type: ignore[index]
-            worker = self._workers[slot]
+            result: RunRecord | str
             try:
-                ended.append((slot, worker.connection.recv()))
-            except (EOFError, ConnectionResetError):
-                worker.process.join(timeout=5)
-                del self._workers[slot]
-                ended.append((slot, f"its process died ({_reason(worker.process.exitcode)})"))
+                result = self._workers[slot].connection.recv()
+            except (EOFError, OSError):
+                result = f"its process died ({_reason(self._bury(slot))})"
+            if slot in self._busy:
+                self._busy.remove(slot)
+                ended.append((slot, result))
         return ended
 
     def close(self) -> None:
@@ -80,6 +87,17 @@ class ProcessWorkers:
             worker.process.join()
             worker.connection.close()
         self._workers.clear()
+        self._busy.clear()
+
+    def _bury(self, slot: int) -> int | None:
+        """Put a dead process away; its exit code."""
+        worker = self._workers.pop(slot, None)
+        if worker is None:
+            return None
+        worker.process.join(timeout=5)
+        worker.connection.close()
+        code: int | None = worker.process.exitcode
+        return code
 
     def _launch(self, slot: int) -> _Worker:
         context = multiprocessing.get_context("spawn")
@@ -93,6 +111,15 @@ class ProcessWorkers:
             process.start()
         there.close()
         return _Worker(process, here)
+
+
+def _sent(worker: _Worker, cell: Cell) -> bool:
+    """Hand a cell to a process; False where nobody is there to take it."""
+    try:
+        worker.connection.send(cell)
+    except OSError:
+        return False
+    return True
 
 
 def _work(connection: Connection, place: Place, log: Path) -> None:

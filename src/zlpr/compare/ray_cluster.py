@@ -1,7 +1,8 @@
 """Workers that are actors of a Ray cluster: how a comparison leaves one machine."""
 
 import socket
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from zlpr._errors import UserError
@@ -12,8 +13,53 @@ from zlpr.compare.version import code_version
 from zlpr.data import Dataset, load
 
 
+@dataclass(frozen=True)
+class Resources:
+    """How many actors run at a time, and what each of them asks the cluster for."""
+
+    count: int
+    cores: int
+    cards: int
+
+
+def share_out(
+    cluster: Mapping[str, float], count: int | None, threads: int, *, encoders: bool
+) -> Resources:
+    """Divide a cluster's cores, and where encoders are trained its graphics cards, among actors.
+
+    Args:
+        cluster: what Ray says it has, as in `{"CPU": 16.0, "GPU": 4.0}`.
+        count: how many actors are asked for; None takes as many as fit.
+        threads: cores per actor.
+        encoders: whether transformers are trained, one card to an actor.
+
+    Examples:
+        >>> share_out({"CPU": 16.0, "GPU": 4.0}, None, 2, encoders=True)
+        Resources(count=4, cores=2, cards=1)
+        >>> share_out({"CPU": 16.0, "GPU": 4.0}, None, 2, encoders=False)
+        Resources(count=8, cores=2, cards=0)
+    """
+    cores, cards = int(cluster.get("CPU", 1)), int(cluster.get("GPU", 0))
+    by_card = encoders and cards > 0
+    most = min(cores // threads, cards) if by_card else cores // threads
+    wanted = count or max(1, most)
+    if wanted * threads > cores:
+        raise UserError(
+            f"{wanted} workers of {threads} threads need more than the cluster's {cores} cores; "
+            "say fewer with --workers"
+        )
+    if by_card and wanted > cards:
+        raise UserError(
+            f"{wanted} workers that train encoders need more than the cluster's {cards} graphics "
+            "cards; say fewer with --workers"
+        )
+    return Resources(wanted, threads, int(by_card))
+
+
 class RayWorkers:
     """One actor per slot, each with as many cores as the place has threads.
+
+    Where encoders are trained and the cluster has graphics cards, each actor has one to itself.
 
     The data is read here, once, and travels through Ray's object store, so that the machines of
     the cluster need the package but not the files.
@@ -21,24 +67,26 @@ class RayWorkers:
     Args:
         address: of the cluster: "auto", "HOST:PORT", "ray://HOST:PORT", or "local" to start one
             on this machine.
-        count: how many cells at a time; None takes what the cluster has cores for.
+        count: how many cells at a time; None takes what the cluster has cores, or cards, for.
         place: handed to every cell; checkpoints are left out, for actors share no disk.
+        encoders: whether any of the cells trains a transformer.
     """
 
-    def __init__(self, address: str, count: int | None, place: Place) -> None:
+    def __init__(
+        self, address: str, count: int | None, place: Place, *, encoders: bool = False
+    ) -> None:
         import ray
 
         self._ray: Any = ray
         self._place = replace(place, checkpoints=None)
         self._connect(address, count)
-        cores = int(self._ray.cluster_resources().get("CPU", 1))
-        self._count = count or max(1, cores // place.threads)
-        if self._count * place.threads > cores:
-            self.close()
-            raise UserError(
-                f"{self._count} workers of {place.threads} threads need more than the cluster's "
-                f"{cores} cores; say fewer with --workers"
+        try:
+            self._resources = share_out(
+                self._ray.cluster_resources(), count, place.threads, encoders=encoders
             )
+        except UserError:
+            self.close()
+            raise
         self._actors: dict[int, Any] = {}
         self._running: dict[Any, int] = {}
         self._data: dict[tuple[str, str], Any] = {}
@@ -46,7 +94,7 @@ class RayWorkers:
     @property
     def count(self) -> int:
         """How many cells run at a time."""
-        return self._count
+        return self._resources.count
 
     def start(self, slot: int, cell: Cell) -> None:
         """Send a cell, and a reference to its data, to the slot's actor."""
@@ -91,11 +139,25 @@ class RayWorkers:
             raise UserError(f"no Ray cluster at {address}: {reason}") from fault
 
     def _launch(self) -> Any:
-        actor = self._ray.remote(num_cpus=self._place.threads)(_Actor).remote(self._place)
-        version = self._ray.get(actor.version.remote())
+        own = self._resources
+        kind = self._ray.remote(num_cpus=own.cores, num_gpus=own.cards)(_Actor)
+        try:
+            actor = kind.remote(self._place)
+            version = self._ray.get(actor.version.remote())
+        except self._ray.exceptions.RayError as fault:
+            raise UserError(
+                "a machine of the cluster cannot run zlpr; is it installed there, in version "
+                f"{code_version()}? {_reason(fault)}"
+            ) from fault
         if version != code_version():
             raise UserError(f"the cluster has zlpr {version}, this is {code_version()}")
         return actor
+
+
+def _reason(fault: Exception) -> str:
+    """The last line of what Ray says, which is the remote error itself."""
+    lines = str(fault).strip().splitlines()
+    return lines[-1].strip() if lines else type(fault).__name__
 
 
 def _check_reachable(address: str) -> None:

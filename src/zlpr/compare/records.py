@@ -59,6 +59,8 @@ class Settings:
         seed: draws the split and the initialisation.
         training: further fields of `zlpr.training.TrainingConfig`.
         version: the package's version and a digest of the code that decides the outcome.
+        model_fingerprint: hash of the model's files where it is a folder, so that other weights
+            under the same path are another model; empty otherwise.
     """
 
     data: str
@@ -70,6 +72,7 @@ class Settings:
     seed: int
     training: dict[str, Any]
     version: str
+    model_fingerprint: str = ""
 
     def hash(self) -> str:
         """Sixteen hexadecimal digits that change with any of the settings."""

@@ -149,7 +149,7 @@ def method(records: Sequence[RunRecord]) -> list[str]:
         lines.append(
             "Where the data's own split is used, the spread covers the initialisation alone."
         )
-    lines.append(_budget(records))
+    lines += _budget(records)
     chosen = {r.settings.loss.label: r.settings.loss for r in records if r.settings.loss.choose}
     for label, loss in chosen.items():
         candidates = "; ".join(
@@ -157,7 +157,7 @@ def method(records: Sequence[RunRecord]) -> list[str]:
         )
         lines.append(
             f"{label} also chose its {candidates}, by {loss.choose_by} at its own bound on "
-            "validation, and so was trained that many times more often than the others."
+            "validation, and so was trained anew for each candidate."
         )
     lines.append(
         "Fitted decoding: one threshold for all labels, chosen on validation for the metric that "
@@ -268,21 +268,49 @@ def _facts(records: Sequence[RunRecord], setting: Setting) -> str:
     return ""
 
 
-def _budget(records: Sequence[RunRecord]) -> str:
-    plain = [r for r in records if r.outcome is not None and not r.settings.loss.choose]
-    counts = sorted({record.done.trainings for record in plain})
-    metrics = {str(r.settings.training.get("metric", "average_precision")) for r in records}
-    if counts == [1]:
-        return "Every loss was trained once, with the same settings; nothing was chosen for it."
-    times = (
-        f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}" if counts else "0"
-    )
+def _budget(records: Sequence[RunRecord]) -> list[str]:
+    """What was chosen for every loss alike, a sentence or two per kind of model."""
+    done = [record for record in records if record.outcome is not None]
+    linear = [record for record in done if record.settings.model == "linear"]
+    searched = [r for r in linear if r.settings.training.get("regularisation") is None]
+    encoders = [record for record in done if record.settings.model != "linear"]
+    lines = []
+    if searched:
+        lines.append(_search_budget(searched))
+    elif linear:
+        lines.append(
+            f"With the linear model every {_trained_unit(linear)} was trained once, with the same "
+            "settings; nothing was chosen for it."
+        )
+    if encoders:
+        lines.append(
+            f"With an encoder every {_trained_unit(encoders)} was trained once, with the same "
+            f"settings, and the epoch that is best by {_metrics(encoders)} on validation was kept."
+        )
+    return lines
+
+
+def _search_budget(records: Sequence[RunRecord]) -> str:
+    plain = [record for record in records if not record.settings.loss.choose]
+    counts = sorted({record.done.trainings for record in plain or records})
+    times = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    together = "" if plain else ", all candidates together"
     return (
         "Every loss had the same budget for choosing how strongly its weights are held back: one "
         "search, which begins at the loss's own scale, goes on in equal steps for as long as "
-        f"{', '.join(sorted(metrics))} on validation improves, and stops after the same number of "
-        f"steps for all. It took {times} trainings per run."
+        f"{_metrics(records)} on validation improves, and stops after the same number of steps for "
+        f"all. It took {times} training{'' if times == '1' else 's'} per run{together}."
     )
+
+
+def _trained_unit(records: Sequence[RunRecord]) -> str:
+    """What was trained once: a loss, or a candidate where every loss has several."""
+    return "candidate" if all(record.settings.loss.choose for record in records) else "loss"
+
+
+def _metrics(records: Sequence[RunRecord]) -> str:
+    names = {str(r.settings.training.get("metric", "average_precision")) for r in records}
+    return ", ".join(sorted(names))
 
 
 def _decode(records: Sequence[RunRecord]) -> str:

@@ -24,10 +24,10 @@ class Workers(Protocol):
         """How many cells run at a time."""
 
     def start(self, slot: int, cell: Cell) -> None:
-        """Run a cell in a free slot."""
+        """Run a cell in a free slot, replacing a worker that died there."""
 
     def wait(self, seconds: float) -> list[tuple[int, RunRecord | str]]:
-        """Slots that ended within the time, with the record, or why there is none."""
+        """Slots whose cell ended within the time, with the record, or why there is none."""
 
     def close(self) -> None:
         """Stop everything at once."""

@@ -90,6 +90,15 @@ class RankTest:
     pairwise: NDArray[np.float64]
     critical_difference: float
 
+    @property
+    def verdicts(self) -> NDArray[np.float64]:
+        """The p-values to judge pairs by: where Friedman finds no difference, no pair differs."""
+        return self.pairwise if self.p_value <= ALPHA else np.ones_like(self.pairwise)
+
+    def tells_apart(self, one: int, other: int) -> bool:
+        """Whether two losses, by their places, rank differently beyond chance."""
+        return bool(self.verdicts[one, other] <= ALPHA)
+
 
 def printed(value: float) -> float:
     """A fraction as the percentage that a table prints."""

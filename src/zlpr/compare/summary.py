@@ -70,6 +70,8 @@ def _best_in_one(results: Results, column: Column) -> str:
         return ""
     spread = Spread.of(results.get(setting, stand.best[0], column))
     figure = "" if spread is None else f" with {100 * spread.mean:.1f} %"
+    if not stand.p_values:
+        return f"only {stand.best[0]} is judged,{figure}, and there is nothing to compare it with."
     text = f"{_list(stand.best)} {'is' if len(stand.best) == 1 else 'are'} ahead{figure}"
     rivals = [loss for loss in stand.within_noise if loss not in stand.best]
     if not rivals:
@@ -93,7 +95,7 @@ def _best_over_all(results: Results, column: Column) -> str:
     clear = sum(wins[loss].clear for loss in leaders)
     noise = "all beyond chance" if clear == top * len(leaders) else f"{clear} beyond chance"
     verb = "is" if len(leaders) == 1 else "are each"
-    total = sum(bool(results.judged(setting, column)) for setting in results.settings)
+    total = sum(len(results.judged(setting, column)) > 1 for setting in results.settings)
     return f"{_list(leaders)} {verb} best in {top} of {total} tables ({noise})."
 
 

@@ -123,9 +123,8 @@ def rank_table(results: Results, columns: Sequence[Column] = COLUMNS) -> Table |
             place = test.losses.index(loss)
             first = min(range(len(test.ranks)), key=lambda i: test.ranks[i])
             rank = test.ranks[place]
-            near = rank - test.ranks[first] <= test.critical_difference
             best = rank == test.ranks[first]
-            noise = near and not best
+            noise = not best and not test.tells_apart(first, place)
             cells.append(Cell(f"{rank:.2f}", rank, best=best, within_noise=noise))
         rows.append((loss, tuple(cells)))
     p_values = (_p_cell(test.p_value) for test in tests.values())
@@ -133,7 +132,10 @@ def rank_table(results: Results, columns: Sequence[Column] = COLUMNS) -> Table |
     distances = (f"{t.critical_difference:.2f}" for t in tests.values())
     rows.append(("critical difference", tuple(Cell(text) for text in distances)))
     fewest = min(len(test.datasets) for test in tests.values())
-    note = f"Average rank over {fewest} data sets, 1 is best; Nemenyi's test at 5 %."
+    note = (
+        f"Average rank over {fewest} data sets, 1 is best; Nemenyi's test at 5 %, where "
+        "Friedman's finds a difference at all."
+    )
     return Table("Ranks over data sets", tuple(c.title for c in tests), tuple(rows), note=note)
 
 

@@ -1,0 +1,157 @@
+import logging
+import shutil
+
+import numpy as np
+import pytest
+
+from tests import tiny
+from tests.compare import toy
+from zlpr._errors import UserError
+from zlpr.compare.experiment import plan
+from zlpr.compare.faults import find_faults
+from zlpr.compare.folder import RunFolder
+from zlpr.compare.grid import DataSpec, Grid, parse_loss
+from zlpr.compare.records import LossSpec
+
+
+def small(**changes) -> Grid:
+    made = {"data": (DataSpec("demo"),), "models": ("linear",), "seeds": (0,)}
+    return Grid(**{**made, "losses": (LossSpec("zlpr", "zlpr"),), **changes})
+
+
+def test_all_faults_are_named_at_once(tmp_path):
+    grid = small(
+        data=(
+            DataSpec(str(tmp_path / "none.csv")),
+            DataSpec("demo", read={"colour": 1}),
+            DataSpec("demo", losses=("bze",)),
+        ),
+        models=("linear", "tree", f"hf:{tmp_path}"),
+        losses=(
+            LossSpec("a", "zlpt"),
+            LossSpec("b", "focal", {"gama": 1}),
+            LossSpec("c", "lsep", choose={"pairs": (5, 10)}),
+            LossSpec("d", "zlpr", choose={"pos_weight": (2.0,)}, choose_by="beauty"),
+        ),
+        seeds=(1, 1),
+        training={"epochs": -1, "epocs": 3, "metric": "speed", "seed": 3},
+    )
+    faults = "\n".join(find_faults(grid))
+    for part in (
+        "two data sets are called 'demo'",
+        "two seeds are called '1'",
+        f"{tmp_path}/none.csv: no such file or folder",
+        "data demo: no reading option 'colour'",
+        "data demo: the grid has no loss 'bze'",
+        "loss a: no loss 'zlpt'; there are zlpr, ",
+        "loss b: focal has no parameter 'gama'",
+        "loss c: only ranks",
+        "loss d: choose.pos_weight needs at least two candidates",
+        "loss d: choose_by names no metric: 'beauty'",
+        "model 'tree': expected 'linear' or 'hf:NAME_OR_PATH'",
+        f"model 'hf:{tmp_path}' cannot load: ",
+        "training: no setting 'epocs'; there are accumulation_steps, batch_size, ",
+        "training: 'seed' belongs to the grid itself",
+        "training: metric 'speed': expected one of subset_accuracy, ",
+        "training: epochs -1: expected a number above 0",
+    ):
+        assert part in faults
+    assert find_faults(small()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("zlpr:pos_weight=abc", "pos_weight = 'abc': pos_weight must be a number, got str"),
+        ("zlpr:pos_weight=-1", "pos_weight = -1: pos_weight must be at least 0, got -1"),
+        ("zlpr:pos_weight=1|-2", "pos_weight = -2: pos_weight must be at least 0, got -2"),
+        ("focal:gamma=-3", "gamma = -3: gamma must be at least 0, got -3"),
+        ("class_balanced:beta=2", "beta = 2: beta must be below 1, got 2"),
+        ("zlpr:reduction=sum", "zlpr has no parameter 'reduction'"),
+    ],
+)
+def test_values_that_a_loss_does_not_take_are_faults(text, expected):
+    assert find_faults(small(losses=(parse_loss(text),))) == [f"loss {text}: {expected}"]
+
+
+def test_values_that_a_loss_takes_are_none():
+    losses = (
+        parse_loss("zlpr:pos_weight=1|2.7"),
+        LossSpec("weights", "bce", {"label_weight": [1.0, 2.0, 3.0]}),
+        LossSpec("balanced", "distribution_balanced"),
+    )
+    assert find_faults(small(losses=losses)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("epochs", 2.5, "epochs: 2.5 where integer was expected"),
+        ("epochs", "three", "epochs: 'three' where integer was expected"),
+        ("learning_rate", "fast", "learning_rate: 'fast' where number was expected"),
+        ("mixed_precision", "fp7", "mixed_precision: 'fp7' where auto or no or fp16 or bf16 was"),
+        ("metric", ["micro_f1"], "metric: ['micro_f1'] where string was expected"),
+        ("features", {"colour": 1}, "features.colour: no such entry is known; there are analyzer,"),
+        ("features", {"min_count": 0}, "min_count 0: expected at least 1"),
+        ("features", {"word_ngrams": [1]}, "features.word_ngrams: [1] where a list of 2 was"),
+    ],
+)
+def test_training_settings_of_the_wrong_kind_are_faults(name, value, expected):
+    [fault] = find_faults(small(training={name: value}))
+    assert fault.startswith(f"training: {expected}")
+
+
+def test_training_settings_of_the_right_kind_are_none():
+    settings = {"features": {"word_ngrams": [1, 2]}, "epochs": 3, "learning_rate": 1}
+    assert find_faults(small(training={**settings, "report_to": "tensorboard"})) == []
+
+
+def test_an_encoder_without_weights_is_a_fault(tmp_path):
+    whole = tiny.bert(tmp_path / "whole")
+    bare = shutil.copytree(whole, tmp_path / "bare")
+    (bare / "model.safetensors").unlink()
+    assert find_faults(small(models=(f"hf:{whole}",))) == []
+    [fault] = find_faults(small(models=(f"hf:{bare}",)))
+    assert fault == f"model 'hf:{bare}' cannot load: no weights there, such as model.safetensors"
+
+
+def test_the_hub_client_is_quiet_about_its_retries(monkeypatch):
+    from transformers import AutoConfig
+
+    heard = []
+
+    def unreachable(name):
+        logger = logging.getLogger("huggingface_hub.utils._http")
+        heard.append(logger.isEnabledFor(logging.WARNING))
+        raise OSError(f"cannot reach the hub for {name}")
+
+    monkeypatch.setattr(AutoConfig, "from_pretrained", unreachable)
+    faults = find_faults(small(models=("hf:some/encoder",)))
+    assert faults == ["model 'hf:some/encoder' cannot load: cannot reach the hub for some/encoder"]
+    assert heard == [False]
+    assert logging.getLogger("huggingface_hub").isEnabledFor(logging.WARNING)
+
+
+def test_unreadable_data_is_named_together_with_the_other_faults(tmp_path):
+    (tmp_path / "bad.csv").write_text("colour\nred\n")
+    good = toy.write_file(tmp_path / "good.csv")
+    data = (DataSpec(str(tmp_path / "bad.csv")), DataSpec(str(good)))
+    grid = toy.grid(good, data=data, losses=(LossSpec("zlpt", "zlpt"),), training={"speed": 1})
+    with pytest.raises(UserError) as raised:
+        plan(grid, RunFolder(tmp_path / "out"))
+    message = str(raised.value)
+    assert message.startswith("3 faults in the grid:")
+    assert "data bad: " in message
+
+
+def test_an_encoder_on_features_is_a_fault(tmp_path):
+    whole = tiny.bert(tmp_path / "whole")
+    rows = np.random.default_rng(0).random((40, 2))
+    lines = [f"{a:.3f},{b:.3f},{int(a > 0.5)},{int(b > 0.5)}" for a, b in rows]
+    header = ["@relation 'numbers: -C -2'", "@attribute a numeric", "@attribute b numeric"]
+    header += ["@attribute high {0,1}", "@attribute wide {0,1}", "@data"]
+    (tmp_path / "numbers.arff").write_text("\n".join([*header, *lines]) + "\n")
+    grid = toy.grid(tmp_path / "numbers.arff", models=("linear", f"hf:{whole}"))
+    with pytest.raises(UserError) as raised:
+        plan(grid, RunFolder(tmp_path / "out"))
+    assert str(raised.value) == f"data toy: holds features, and model 'hf:{whole}' reads texts"
