@@ -1,9 +1,11 @@
 import itertools
+import math
 
 import pytest
 import torch
 from sklearn.metrics import label_ranking_average_precision_score, label_ranking_loss
 
+from zlpr.losses import zlpr_loss
 from zlpr.theory import (
     best_possible,
     independent,
@@ -15,6 +17,7 @@ from zlpr.theory import (
     risk_minimiser,
 )
 from zlpr.theory.regret import LOSSES, METRICS, Regret, at_best_cut, not_worse, scores_of
+from zlpr.theory.risk import descend, expected_loss, starting_points
 
 
 @pytest.fixture
@@ -141,3 +144,29 @@ def test_the_best_cut_is_that_of_trying_them_all(joints):
     chance = torch.stack([marginals(one) for one in joints])
     reached = at_best_cut(chance.logit(), joints)["macro_f1"]
     assert reached == pytest.approx(best_possible(joints)["macro_f1"])  # marginals and a cut do
+
+
+@pytest.mark.parametrize("weight", [math.e, 6.0])
+def test_a_margin_takes_zlpr_most_of_the_way_to_f1_and_costs_subset_accuracy(weight):
+    generator = torch.Generator().manual_seed(0)
+    groups = [[random_joint(5, 1.0, generator) for _ in range(8)] for _ in range(12)]
+    joints = [joint for group in groups for joint in group]
+    starts = torch.cat([starting_points(joint, convex=True) for joint in joints])
+
+    def regret(weight):
+        def loss(scores, targets):
+            return zlpr_loss(scores, targets, pos_weight=weight, reduction="none")
+
+        scores = descend(expected_loss(loss, *joints), starts).reshape(12, 8, 5)
+        pairs = [
+            (best_possible(group), measure(rows, group))
+            for rows, group in zip(scores, groups, strict=True)
+        ]
+        return {
+            name: sum(best[name] - reached[name] for best, reached in pairs) for name in METRICS
+        }
+
+    plain, margin = regret(1.0), regret(weight)
+    for name in ("example_f1", "micro_f1", "macro_f1"):
+        assert margin[name] < plain[name] / 2
+    assert margin["subset_accuracy"] > plain["subset_accuracy"]

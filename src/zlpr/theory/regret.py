@@ -46,7 +46,7 @@ LOSSES = (
     "ranking", "warp", "lsep", "two_way",
 )  # fmt: skip
 UNORDERED = frozenset({"sigmoid_f1"})
-"""Losses that want each label fully on or off: scores at infinity have no order and no other cut."""
+"""Losses that want each label fully on or off: at infinity scores have no order, no other cut."""
 
 STARTS = 4
 """Descents per input and loss that is not convex: two from the marginals, two from common sets."""
