@@ -5,10 +5,12 @@ network; `pymdownx.arithmatex` leaves `\(…\)` and `\[…\]` in marked elements
 paper come from the figures that the package carries, the commands' pages from their own help.
 """
 
+import argparse
 import contextlib
 import html
 import io
 import re
+from importlib import import_module
 
 from latex2mathml.converter import convert
 
@@ -95,11 +97,30 @@ def _cell(name: str, encoder: published.Encoder, loss: str, metric: str) -> str:
 def _commands() -> str:
     parts = []
     for name in COMMANDS:
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
-            main([name, "--help"])
-        parts += [f"## zlpr {name}", "", "```text", printed.getvalue().rstrip(), "```", ""]
+        parts += _help("##", name)
+        for action in _actions(name):
+            parts += _help("###", name, action)
     return "\n".join(parts)
+
+
+def _actions(command: str) -> list[str]:
+    """What a command can be told to do, as `zlpr data` to prepare; none for most."""
+    parser = argparse.ArgumentParser()
+    import_module(COMMANDS[command].module).add_arguments(parser)
+    return [
+        name
+        for action in parser._actions
+        if isinstance(action, argparse._SubParsersAction)
+        for name in action.choices
+    ]
+
+
+def _help(heading: str, *words: str) -> list[str]:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
+        main([*words, "--help"])
+    title = " ".join([heading, "zlpr", *words])
+    return [title, "", "```text", printed.getvalue().rstrip(), "```", ""]
 
 
 MARKS = {

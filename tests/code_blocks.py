@@ -106,7 +106,7 @@ def _is_checked_only(line: str) -> bool:
         import tomllib
 
         extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-        for named in re.findall(r"zlpr\[([\w,]+)\]", line):
+        for named in re.findall(r"(?:zlpr|\.)\[([\w,]+)\]", line):
             assert set(named.split(",")) <= extras["optional-dependencies"].keys()
         return True
     return words[:2] == ["git", "clone"] or words[0] == "cd"

@@ -29,3 +29,15 @@ def test_the_site_builds_strictly(tmp_path):
     loss = (tmp_path / "concepts" / "loss" / "index.html").read_text(encoding="utf-8")
     assert "<math" in loss  # formulas are rendered, not left as LaTeX
     assert "arithmatex" not in loss
+    commands = (tmp_path / "reference" / "cli" / "index.html").read_text(encoding="utf-8")
+    for option in ("--plot", "--raw", "--mirror", "--method"):  # of zlpr data's four actions
+        assert option in commands, option
+    assert 'id="zlpr-data-split"' in commands
+
+
+@pytest.mark.parametrize(
+    "picture", sorted((ROOT / "docs" / "figures").iterdir()), ids=lambda picture: picture.name
+)
+def test_every_picture_is_on_a_page(picture):
+    shown = [page for page in PAGES if f"figures/{picture.name})" in page.read_text("utf-8")]
+    assert shown, f"{picture.name} is on no page"

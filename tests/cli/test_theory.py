@@ -22,6 +22,40 @@ def test_json_is_all_that_is_printed(capsys):
     assert zlpr == sorted(zlpr, reverse=True)
 
 
+def test_regret_prints_means_with_errors_and_draws_them(tmp_path, capsys):
+    assert main(["theory", "regret", "--populations", "2", "--out", str(tmp_path)]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.count("mean ± standard error over 2 random populations") == 3
+    bce, *_ = [line for line in printed.out.splitlines() if line.startswith("bce")]
+    assert bce.split()[1] == "0.00±0.00*"  # independent labels: the mode is each label by itself
+    assert printed.err == ""  # no bar where nobody watches
+    assert (tmp_path / "regret.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_regret_as_json_is_the_same_numbers(capsys):
+    assert main(["theory", "regret", "--populations", "2", "--json"]) == 0
+    numbers = json.loads(capsys.readouterr().out)["regret"]
+    assert {"loss", "metric", "dependence", "cut", "mean", "error"} == set(numbers[0])
+
+
+def test_the_dependence_figure_is_drawn(tmp_path):
+    assert main(["theory", "dependence", "--out", str(tmp_path)]) == 0
+    assert (tmp_path / "dependence.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_bar_is_shown_to_who_watches(capsys, monkeypatch):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert main(["theory", "dependence"]) == 0
+    printed = capsys.readouterr()
+    assert "dependence" in printed.err
+    assert "63/63" in printed.err
+
+
+def test_one_population_is_refused(capsys):
+    assert main(["theory", "regret", "--populations", "1"]) == 2
+    assert "at least 2" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("topic", ["entropy"])
 def test_an_unknown_topic_is_one_line(topic, capsys):
     assert main(["theory", topic]) == 2

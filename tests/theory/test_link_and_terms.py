@@ -21,6 +21,14 @@ def test_the_link_slides_from_one_to_two():
     assert slopes[-1] == pytest.approx(2, abs=1e-3)
 
 
+@pytest.mark.parametrize("labels", [1, 5, 100])
+def test_the_slope_at_one_half_is_the_one_nearby_ones_approach(labels):
+    point = link(labels, 0.5)
+    assert point.score == 0
+    assert point.slope == pytest.approx(link(labels, 0.499).slope, abs=1e-4)
+    assert link(labels, 0.5 - 1e-15).slope == pytest.approx(point.slope, abs=1e-6)
+
+
 def test_the_shares_at_zero_scores_are_those_of_the_formulas():
     bce, zlpr = negative_shares(98, positives=2)
     assert bce.of_loss == pytest.approx(0.98)

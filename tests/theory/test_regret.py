@@ -1,11 +1,23 @@
 import itertools
+import math
 
 import pytest
 import torch
 from sklearn.metrics import label_ranking_average_precision_score, label_ranking_loss
 
-from zlpr.theory import best_possible, independent, label_vectors, measure, random_joint, regrets
-from zlpr.theory.regret import METRICS
+from zlpr.losses import zlpr_loss
+from zlpr.theory import (
+    best_possible,
+    independent,
+    label_vectors,
+    marginals,
+    measure,
+    random_joint,
+    regrets,
+    risk_minimiser,
+)
+from zlpr.theory.regret import LOSSES, METRICS, Regret, at_best_cut, not_worse, scores_of
+from zlpr.theory.risk import descend, expected_loss, starting_points
 
 
 @pytest.fixture
@@ -66,3 +78,95 @@ def test_regrets_are_never_negative_and_rankers_are_judged_on_ranking_alone():
     assert {r.metric for r in found if r.loss == "lsep"} == {"average_precision", "ranking_loss"}
     assert {r.metric for r in found if r.loss == "zlpr"} == set(METRICS)
     assert min(r.mean for r in found) > -1e-9
+
+
+@pytest.fixture(scope="module")
+def groups():
+    generator = torch.Generator().manual_seed(1)
+    return [[random_joint(4, 0.9, generator) for _ in range(3)] for _ in range(2)]
+
+
+@pytest.mark.parametrize("name", ["zlpr", "bce", "focal", "dice1", "lsep", "ranking", "warp"])
+def test_all_populations_at_once_are_minimised_as_one_joint_is(name, groups):
+    alone = torch.stack([torch.stack([risk_minimiser(name, one) for one in g]) for g in groups])
+    together = scores_of(name, groups)
+    if name not in {"zlpr", "bce", "focal", "dice1"}:  # only differences count
+        together = together - together.mean(-1, keepdim=True)
+    torch.testing.assert_close(together, alone, rtol=0, atol=1e-7)
+
+
+def test_dice2_finds_the_probabilities_of_its_fixed_point(groups):
+    """At the minimum p is the chance over the ratio reached, at most 1, label by label."""
+    chance = torch.stack([torch.stack([marginals(one) for one in group]) for group in groups])
+    count, ratio = 1000 / 3, torch.tensor(0.5, dtype=torch.float64)
+    for _ in range(200):
+        p = (chance / ratio).clamp(max=1)
+        both, sizes = (chance * p).sum(1), (p**2 + chance).sum(1)
+        ratio = ((2 * count * both + 1) / (count * sizes + 1))[:, None]
+    torch.testing.assert_close(scores_of("dice2", groups).sigmoid(), p, rtol=0, atol=5e-3)
+
+
+def test_sigmoid_f1_reaches_the_best_macro_f1(groups):
+    for scores, joints in zip(scores_of("sigmoid_f1", groups), groups, strict=True):
+        best = best_possible(joints)["macro_f1"]
+        assert measure(scores, joints)["macro_f1"] == pytest.approx(best, abs=1e-9)
+
+
+def test_every_loss_of_the_table_has_regrets_and_errors():
+    done = []
+    found = regrets(dependences=(0.5,), num_labels=3, inputs=2, populations=3, progress=done.append)
+    assert {regret.loss for regret in found} == set(LOSSES)
+    assert len(done) == len(LOSSES)
+    assert all(len(regret.gaps) == 3 for regret in found)
+    assert all(regret.mean > -1e-9 and regret.error >= 0 for regret in found)
+
+
+def test_a_difference_within_its_error_marks_no_winner():
+    one = Regret("a", "micro_f1", 0.0, (1.0, 2.0, 3.0, 4.0))
+    close = Regret("b", "micro_f1", 0.0, (1.1, 1.9, 3.1, 3.9))
+    behind = Regret("c", "micro_f1", 0.0, (1.5, 2.5, 3.6, 4.5))  # by little, but always
+    assert not_worse(one, [one, close, behind])
+    assert not_worse(close, [one, close, behind])
+    assert not not_worse(behind, [one, close, behind])
+
+
+def test_one_population_has_no_error():
+    with pytest.raises(ValueError, match="at least 2"):
+        regrets(populations=1)
+
+
+def test_the_best_cut_is_that_of_trying_them_all(joints):
+    scores = torch.randn(3, 3, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    best = at_best_cut(scores, joints)
+    tried = [measure(scores - cut, joints) for cut in torch.linspace(-4, 4, 2001)]
+    for metric in ("subset_accuracy", "example_f1", "micro_f1"):
+        assert best[metric] == pytest.approx(max(value[metric] for value in tried), abs=1e-12)
+    chance = torch.stack([marginals(one) for one in joints])
+    reached = at_best_cut(chance.logit(), joints)["macro_f1"]
+    assert reached == pytest.approx(best_possible(joints)["macro_f1"])  # marginals and a cut do
+
+
+@pytest.mark.parametrize("weight", [math.e, 6.0])
+def test_a_margin_takes_zlpr_most_of_the_way_to_f1_and_costs_subset_accuracy(weight):
+    generator = torch.Generator().manual_seed(0)
+    groups = [[random_joint(5, 1.0, generator) for _ in range(8)] for _ in range(12)]
+    joints = [joint for group in groups for joint in group]
+    starts = torch.cat([starting_points(joint, convex=True) for joint in joints])
+
+    def regret(weight):
+        def loss(scores, targets):
+            return zlpr_loss(scores, targets, pos_weight=weight, reduction="none")
+
+        scores = descend(expected_loss(loss, *joints), starts).reshape(12, 8, 5)
+        pairs = [
+            (best_possible(group), measure(rows, group))
+            for rows, group in zip(scores, groups, strict=True)
+        ]
+        return {
+            name: sum(best[name] - reached[name] for best, reached in pairs) for name in METRICS
+        }
+
+    plain, margin = regret(1.0), regret(weight)
+    for name in ("example_f1", "micro_f1", "macro_f1"):
+        assert margin[name] < plain[name] / 2
+    assert margin["subset_accuracy"] > plain["subset_accuracy"]

@@ -6,25 +6,37 @@ from collections.abc import Callable, Iterator
 
 
 @contextlib.contextmanager
-def progress(what: str, *, total: int | None = None) -> Iterator[Callable[[int], None]]:
+def progress(
+    what: str, *, total: int | None = None, steps: int | None = None
+) -> Iterator[Callable[[int], None]]:
     """Show a bar on standard error while the block runs; it is gone afterwards.
 
     Args:
         what: what is being done.
-        total: the bytes it will take; None shows a bar that only tells that work goes on.
+        total: the bytes it will take.
+        steps: the steps it will take; without either the bar only tells that work goes on.
 
     Yields:
-        A function to call with each number of bytes done.
+        A function to call with each number of bytes or steps done.
     """
     if not sys.stderr.isatty():
         yield lambda count: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
 
     columns = [TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()]
     if total is not None:
         columns.insert(2, DownloadColumn())
+    elif steps is not None:
+        columns.insert(2, MofNCompleteColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task(what, total=total)
+        task = bars.add_task(what, total=steps if total is None else total)
         yield lambda count: bars.advance(task, count)

@@ -21,6 +21,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out", type=Path, metavar="DIR", help="also write a figure per topic here"
     )
     parser.add_argument("--seed", type=int, default=0, help="makes the random joints of regret")
+    parser.add_argument(
+        "--populations",
+        type=int,
+        default=60,
+        metavar="N",
+        help="random populations of regret for each strength of dependence, 2 or more; default: 60",
+    )
     parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
 
 
@@ -38,6 +45,8 @@ def run(args: argparse.Namespace) -> None:
     unknown = [topic for topic in args.topics if topic not in topics]
     if unknown:
         raise UserError(f"no topic {unknown[0]!r}; the topics are {', '.join(topics)}")
+    if args.populations < 2:
+        raise UserError(f"--populations is {args.populations}; an error needs at least 2")
     numbers = {topic: topics[topic](args) for topic in args.topics or topics}
     if args.json:
         print_json(numbers)
@@ -46,19 +55,22 @@ def run(args: argparse.Namespace) -> None:
 def _dependence(args: argparse.Namespace) -> Any:
     import torch
 
+    from zlpr.cli._progress import progress
     from zlpr.theory import coupled_scores, equal_marginals, risk_minimiser
     from zlpr.theory.figures import dependence_figure
 
     strengths = [step / 10 for step in range(-10, 11)]
     joints = [equal_marginals(0.999 * strength) for strength in strengths]
-    scores = {
-        name: [risk_minimiser(name, joint)[0].item() for joint in joints]
-        for name in ("bce", "zlpr", "lsep")
-    }
-    minimisers = [risk_minimiser("zlpr", joint) for joint in joints]
+    minimisers: dict[str, list[torch.Tensor]] = {"bce": [], "zlpr": [], "lsep": []}
+    with progress("dependence", steps=len(minimisers) * len(joints)) as advance:
+        for name, found in minimisers.items():
+            for joint in joints:
+                found.append(risk_minimiser(name, joint))
+                advance(1)
+    scores = {name: [found[0].item() for found in row] for name, row in minimisers.items()}
     residual = max(
         torch.dist(coupled_scores(minimiser, joint), minimiser, p=torch.inf).item()
-        for minimiser, joint in zip(minimisers, joints, strict=True)
+        for minimiser, joint in zip(minimisers["zlpr"], joints, strict=True)
     )
     shown = range(0, len(strengths), 5)
     _table(
@@ -75,12 +87,14 @@ def _dependence(args: argparse.Namespace) -> Any:
 
 
 def _link(args: argparse.Namespace) -> Any:
+    from zlpr.cli._progress import progress
     from zlpr.theory import link
     from zlpr.theory.figures import link_figure
 
     sizes = [1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 300, 500, 1000, 3000, 10_000, 100_000]
     chances = [0.01, 0.05, 0.2, 0.4]
-    points = [link(size, chance) for chance in chances for size in sizes]
+    with progress("link"):
+        points = [link(size, chance) for chance in chances for size in sizes]
     slope = {(point.labels, point.probability): point.slope for point in points}
     shown = [1, 2, 5, 10, 30, 100, 1000, 10_000, 100_000]
     _table(
@@ -96,11 +110,13 @@ def _link(args: argparse.Namespace) -> Any:
 
 
 def _terms(args: argparse.Namespace) -> Any:
+    from zlpr.cli._progress import progress
     from zlpr.theory import negative_shares
     from zlpr.theory.figures import terms_figure
 
     sizes = [1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 100_000, 1_000_000]
-    pairs = [negative_shares(size) for size in sizes]
+    with progress("terms"):
+        pairs = [negative_shares(size) for size in sizes]
     _table(
         args,
         "terms: two positive labels, all scores at zero; the negatives' share of",
@@ -124,28 +140,54 @@ def _terms(args: argparse.Namespace) -> Any:
 
 
 def _regret(args: argparse.Namespace) -> Any:
+    from zlpr.cli._progress import progress
     from zlpr.theory.figures import regret_figure
-    from zlpr.theory.regret import LOSSES, METRICS, regrets
+    from zlpr.theory.regret import LOSSES, METRICS, SET_METRICS, Regret, not_worse, regrets
 
-    measured = regrets(seed=args.seed)
-    value = {(regret.loss, regret.metric, regret.dependence): regret for regret in measured}
-    for dependence in (0.0, 1.0):
-        cells = {
-            (loss, metric): f"{abs(found.mean):.2f}"
-            for (loss, metric, strength), found in value.items()
-            if strength == dependence
-        }
-        rows = [[loss, *(cells.get((loss, metric), "-") for metric in METRICS)] for loss in LOSSES]
-        kind = "independent labels" if dependence == 0 else "strongly tied labels, same marginals"
+    strengths = (0.0, 0.25, 0.5, 0.75, 1.0)
+    with progress("regret", steps=len(strengths) * len(LOSSES)) as advance:
+        measured = regrets(
+            dependences=strengths,
+            populations=args.populations,
+            seed=args.seed,
+            progress=advance,
+        )
+
+    def cell(regret: Regret) -> str:
+        where = (regret.metric, regret.dependence, regret.cut)
+        rivals = [r for r in measured if (r.metric, r.dependence, r.cut) == where]
+        mark = "*" if not_worse(regret, rivals) else ""
+        return f"{abs(regret.mean):.2f}±{regret.error:.2f}{mark}"
+
+    last = strengths[-1]
+    for cut, dependence, metrics, kind in (
+        ("zero", strengths[0], METRICS, "independent labels, cut at zero"),
+        ("zero", last, METRICS, "strongly tied labels with the same marginals, cut at zero"),
+        ("fitted", last, SET_METRICS, "strongly tied labels, at the best cut for each metric"),
+    ):  # fmt: skip
+        shown = [r for r in measured if (r.dependence, r.cut) == (dependence, cut)]
+        cells = {(regret.loss, regret.metric): cell(regret) for regret in shown}
+        losses = dict.fromkeys(regret.loss for regret in shown)
         _table(
             args,
-            f"regret, {kind}: points below the best possible predictor (0 is optimal):",
-            ["loss", *(metric.replace("_", " ") for metric in METRICS)],
-            rows,
-            "",
+            f"regret, {kind}: points below the best\npossible predictor (0 is optimal), "
+            f"mean ± standard error over {args.populations} random populations:",
+            ["loss", *(metric.replace("_", " ") for metric in metrics)],
+            [[loss, *(cells.get((loss, metric), "-") for metric in metrics)] for loss in losses],
+            "* none is better by more than two standard errors of the difference",
         )
     _draw(args, "regret", lambda path: regret_figure(measured, path))
-    return [asdict(regret) for regret in measured]
+    return [
+        {
+            "loss": regret.loss,
+            "metric": regret.metric,
+            "dependence": regret.dependence,
+            "cut": regret.cut,
+            "mean": regret.mean,
+            "error": regret.error,
+        }
+        for regret in measured
+    ]
 
 
 def _table(

@@ -1,12 +1,13 @@
 """The paper's argument as code: risk minimisers, what they miss, and what they mean.
 
-Needs scipy for the two piecewise linear losses: ``pip install "zlpr[report]"``.
+Needs scipy for the two piecewise linear losses with more than six labels:
+``pip install "zlpr[report]"``.
 """
 
 from zlpr.theory.coupling import coupled_scores, equal_marginals
 from zlpr.theory.joint import independent, label_vectors, marginals, random_joint
 from zlpr.theory.link import LinkPoint, link
-from zlpr.theory.regret import Regret, best_possible, measure, regrets
+from zlpr.theory.regret import Regret, best_possible, measure, not_worse, regrets
 from zlpr.theory.risk import risk_minimiser
 from zlpr.theory.terms import Shares, negative_shares
 
@@ -23,6 +24,7 @@ __all__ = [
     "marginals",
     "measure",
     "negative_shares",
+    "not_worse",
     "random_joint",
     "regrets",
     "risk_minimiser",

@@ -78,7 +78,8 @@ def terms_figure(shares: Sequence[Shares], path: Path) -> None:
 
 
 def regret_figure(found: Sequence[Regret], path: Path) -> None:
-    """A panel per metric: regret against the strength of dependence, a line per loss."""
+    """A panel per metric: regret at zero against the strength of dependence, a line per loss."""
+    found = [regret for regret in found if regret.cut == "zero"]
     figure, axes = _axes(6)
     losses = list(dict.fromkeys(regret.loss for regret in found))
     for axis, metric in zip(axes, METRICS, strict=True):
@@ -96,8 +97,12 @@ def regret_figure(found: Sequence[Regret], path: Path) -> None:
         axis.set_xlabel("strength of dependence")
     axes[0].set_ylabel("regret, points")
     axes[3].set_ylabel("regret, points")
-    handles, names = axes[4].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=6, frameon=False)
+    lines = {
+        name: handle
+        for axis in (axes[0], axes[4])
+        for handle, name in zip(*axis.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=6, frameon=False)
     _save(figure, path)
 
 

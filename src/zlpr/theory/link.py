@@ -29,10 +29,24 @@ class LinkPoint:
 def link(labels: int, probability: float) -> LinkPoint:
     r"""Minimise ``E_k[log(1 + k e^-s) + log(1 + (L-k) e^s)]``, ``k ~ Binomial(L, p)``, over ``s``.
 
+    At a probability of one half the score is zero and any slope fits; the slope given is the one
+    that those of nearby probabilities approach.
+
     Examples:
         >>> round(link(1, 0.2).slope, 6), round(link(100_000, 0.2).slope, 3)
         (1.0, 2.0)
     """
+    score = _score(labels, probability)
+    # Near one half both are rounding errors; the slope is even about it, so 1e-4 beside will do.
+    beside = probability if abs(probability - 0.5) > 1e-4 else 0.5 + 1e-4
+    logit = torch.tensor(beside, dtype=torch.float64).logit().item()
+    return LinkPoint(labels, probability, score, logit / _score(labels, beside))
+
+
+def _score(labels: int, probability: float) -> float:
+    """The minimiser; exactly zero at one half, where the loss is even."""
+    if probability == 0.5:
+        return 0.0
     count, weight = _binomial(labels, probability)
     low, high = -40.0, 40.0
     for _ in range(200):  # bisection on the slope of a convex function: exact to rounding
@@ -41,9 +55,7 @@ def link(labels: int, probability: float) -> LinkPoint:
             low = middle
         else:
             high = middle
-    score = (low + high) / 2
-    logit = torch.tensor(probability, dtype=torch.float64).logit().item()
-    return LinkPoint(labels, probability, score, logit / score if score else float("nan"))
+    return (low + high) / 2
 
 
 def _slope(score: float, positives: Tensor, negatives: Tensor, weight: Tensor) -> float:

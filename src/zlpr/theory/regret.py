@@ -1,25 +1,34 @@
 r"""Which loss suits which metric, without training noise.
 
 A population is a handful of inputs, each with its own joint distribution of labels. Every loss's
-risk minimiser is found for it, decided at zero, and measured exactly (by summing over all label
-sets) against the best that any predictor could reach on each of the six metrics. The difference
-is the loss's regret: what is lost even with infinite data and a perfect model.
+risk minimiser is found for it, decided at zero or at the best cut, and measured exactly (by summing
+over all label sets) against the best that any predictor could reach on each of the six metrics.
+The difference is the loss's regret: what is lost even with infinite data and a perfect model.
+
+Three losses are left out. Asymmetric and HBM let no gradient through some of their weights, so that
+training does not end where their value is lowest. BP-MLL in its log form has no minimum on many of
+the joints; see `risk_minimiser`.
 """
 
 import itertools
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from zlpr.losses import registry
+from zlpr.theory.hinge import rankings
 from zlpr.theory.joint import label_vectors, marginals, random_joint
 from zlpr.theory.risk import (
     POPULATION,
+    batch_loss,
     descend,
     expected_loss,
-    risk_minimiser,
+    is_sum_over_labels,
+    one_label_joints,
     starting_points,
 )
 
@@ -31,11 +40,13 @@ METRICS = (
     "average_precision",
     "ranking_loss",
 )
-RANKING_METRICS = METRICS[4:]
+SET_METRICS, RANKING_METRICS = METRICS[:4], METRICS[4:]
 LOSSES = (
-    "zlpr", "bce", "focal", "dice1", "dice2", "sigmoid_f1", "asymmetric",
-    "ranking", "warp", "bp_mll", "lsep",
+    "zlpr", "bce", "focal", "dice1", "dice2", "sigmoid_f1",
+    "ranking", "warp", "lsep", "two_way",
 )  # fmt: skip
+UNORDERED = frozenset({"sigmoid_f1"})
+"""Losses that want each label fully on or off: at infinity scores have no order, no other cut."""
 
 STARTS = 4
 """Descents per input and loss that is not convex: two from the marginals, two from common sets."""
@@ -43,18 +54,44 @@ STARTS = 4
 
 @dataclass(frozen=True)
 class Regret:
-    """Mean regret of a loss on a metric over populations of one strength of dependence.
+    """Regret of a loss on a metric over populations of one strength of dependence.
 
     Attributes:
-        mean: distance to the best reachable value, in points (0 to 100); 0 is optimal.
-        error: standard error of the mean over the populations.
+        gaps: each population's distance to its best reachable value, in points (0 to 100).
+        cut: where labels are decided: at zero, or at the cut that is best for the metric, one for
+            all labels, for Macro-F1 one per label.
     """
 
     loss: str
     metric: str
     dependence: float
-    mean: float
-    error: float
+    gaps: tuple[float, ...]
+    cut: Literal["zero", "fitted"] = "zero"
+
+    @property
+    def mean(self) -> float:
+        """The mean over the populations; 0 is optimal."""
+        return sum(self.gaps) / len(self.gaps)
+
+    @property
+    def error(self) -> float:
+        """Standard error of the mean."""
+        return _standard_error(self.gaps)
+
+
+def not_worse(regret: Regret, others: Sequence[Regret]) -> bool:
+    """Whether no other is better by more than two standard errors, population by population.
+
+    Examples:
+        >>> one, two = (Regret("a", "m", 0, (0.0, 1.0, 2.0)), Regret("b", "m", 0, (5.0, 6.0, 7.1)))
+        >>> not_worse(one, [two]), not_worse(two, [one])
+        (True, False)
+    """
+    for other in others:
+        ahead = [mine - its for mine, its in zip(regret.gaps, other.gaps, strict=True)]
+        if sum(ahead) / len(ahead) > 2 * _standard_error(ahead) + 1e-9:
+            return False
+    return True
 
 
 def regrets(
@@ -63,21 +100,25 @@ def regrets(
     dependences: Sequence[float] = (0.0, 0.25, 0.5, 0.75, 1.0),
     num_labels: int = 5,
     inputs: int = 8,
-    populations: int = 4,
+    populations: int = 60,
     seed: int = 0,
+    progress: Callable[[int], None] = lambda done: None,
 ) -> list[Regret]:
-    """The regret of each loss on each metric that it can be judged on.
+    """The regret of each loss on each metric that it can be judged on, at zero and at the best cut.
 
-    Losses that only rank are judged on average precision and ranking loss.
+    Losses that only rank are judged on average precision and ranking loss, sigmoidF1 on all others.
 
     Args:
         losses: names of the registry.
         dependences: strengths of `random_joint`, from independent labels, 0, to strong ties, 1.
         num_labels: labels of a population, at most 6 (all orders of the labels are tried).
         inputs: joints in a population.
-        populations: populations for each strength.
+        populations: populations for each strength, at least 2.
         seed: makes the joints.
+        progress: called with 1 as each loss is done at each strength.
     """
+    if populations < 2:
+        raise ValueError(f"populations is {populations}; an error needs at least 2")
     found: list[Regret] = []
     for dependence in dependences:
         generator = torch.Generator().manual_seed(seed)
@@ -87,27 +128,46 @@ def regrets(
         ]
         best = [best_possible(joints) for joints in groups]
         for loss in losses:
-            reached = [measure(scores_of(loss, joints), joints) for joints in groups]
-            for metric in METRICS if registry.info(loss).decides else RANKING_METRICS:
-                sign = -1 if metric == "ranking_loss" else 1
-                gaps = torch.tensor(
-                    [sign * (b[metric] - r[metric]) for b, r in zip(best, reached, strict=True)]
-                )
-                error = gaps.std().item() / len(gaps) ** 0.5
-                found.append(
-                    Regret(loss, metric, dependence, 100 * gaps.mean().item(), 100 * error)
-                )
+            scores = scores_of(loss, groups)
+            zero = [measure(rows, joints) for rows, joints in zip(scores, groups, strict=True)]
+            found += [
+                Regret(loss, metric, dependence, _gaps(metric, best, zero))
+                for metric in judged_on(loss)
+            ]
+            if registry.info(loss).decides and loss not in UNORDERED:
+                cut = [at_best_cut(*pair) for pair in zip(scores, groups, strict=True)]
+                found += [
+                    Regret(loss, metric, dependence, _gaps(metric, best, cut), cut="fitted")
+                    for metric in SET_METRICS
+                ]
+            progress(1)
     return found
 
 
-def scores_of(loss: str, joints: Sequence[Tensor]) -> Tensor:
-    """The scores that minimise a loss over a population, shape (inputs, L)."""
-    entry = registry.info(loss)
-    if entry.over_batch:
-        return _batch_scores(loss, joints)
+def judged_on(loss: str) -> tuple[str, ...]:
+    """The metrics that a loss's minimiser determines."""
+    if not registry.info(loss).decides:
+        return RANKING_METRICS
+    return SET_METRICS if loss in UNORDERED else METRICS
+
+
+def scores_of(loss: str, groups: Sequence[Sequence[Tensor]]) -> Tensor:
+    """The scores that minimise a loss over each population, shape (populations, inputs, L)."""
+    joints = [joint for group in groups for joint in group]
+    shape = (len(groups), -1, joints[0].ndim)
+    if registry.info(loss).over_batch:
+        return _batch_scores(loss, groups)
     if loss in ("ranking", "warp"):
-        return torch.stack([risk_minimiser(loss, joint) for joint in joints])
-    starts = [starting_points(joint, convex=entry.convex)[:STARTS] for joint in joints]
+        return _ranked_scores(loss, joints).reshape(shape)
+    if is_sum_over_labels(loss):
+        joints = [one for joint in joints for one in one_label_joints(joint)]
+    return _sample_scores(loss, joints).reshape(shape)
+
+
+def _sample_scores(loss: str, joints: Sequence[Tensor]) -> Tensor:
+    """Each joint's minimiser, all of them descending at once; shape (joints, L)."""
+    convex = registry.info(loss).convex
+    starts = [starting_points(joint, convex=convex)[:STARTS] for joint in joints]
     value = expected_loss(
         loss,
         *itertools.chain.from_iterable(
@@ -119,31 +179,52 @@ def scores_of(loss: str, joints: Sequence[Tensor]) -> Tensor:
     return ends.reshape(len(joints), -1, ends.shape[-1])[torch.arange(len(joints)), best]
 
 
-def _batch_scores(loss: str, joints: Sequence[Tensor]) -> Tensor:
-    """A loss over the batch ties the inputs together: minimise over all of them at once."""
-    targets = label_vectors(joints[0].ndim)
-    weights = torch.stack([joint.flatten() for joint in joints]) * POPULATION / len(joints)
-    chance = torch.stack([marginals(joint) for joint in joints])
-    module = registry.create(loss)
-    ends: list[tuple[float, Tensor]] = []
-    for start in (chance.logit(), chance.logit() + 1):
+def _ranked_scores(loss: str, joints: Sequence[Tensor]) -> Tensor:
+    """The best of all rankings of the labels for each joint; see `zlpr.theory.hinge`."""
+    levels, targets = rankings(joints[0].ndim), label_vectors(joints[0].ndim)
+    rows = levels.repeat_interleave(len(targets), 0)
+    losses = registry.create(loss, reduction="none")(rows, targets.repeat(len(levels), 1))
+    risks = losses.reshape(len(levels), -1) @ torch.stack([joint.flatten() for joint in joints]).T
+    return levels[risks.argmin(0)]
+
+
+def _batch_scores(loss: str, groups: Sequence[Sequence[Tensor]]) -> Tensor:
+    """A loss over the batch ties a population's inputs together: minimise over all at once.
+
+    The populations have nothing to do with each other; their losses are added for one solver.
+    """
+    inputs, labels = len(groups[0]), groups[0][0].ndim
+    targets = label_vectors(labels)
+    joint = torch.stack([torch.stack([one.flatten() for one in group]) for group in groups])
+    counts = joint.flatten(1) * POPULATION / inputs
+    chance = joint @ targets
+    batch = batch_loss(loss, targets.repeat(inputs, 1))
+
+    def population(scores: Tensor, counts: Tensor) -> Tensor:
+        return batch(scores.repeat_interleave(len(targets), 0), counts)
+
+    value = torch.func.vmap(population)
+    starts = (
+        [chance.logit()] if registry.info(loss).convex else [chance.logit(), chance.logit() + 1]
+    )
+    ends = []
+    for start in starts:
         scores = start.clone().requires_grad_()
         solver = torch.optim.LBFGS(
-            [scores], max_iter=200, line_search_fn="strong_wolfe", tolerance_change=1e-12
-        )
+            [scores], max_iter=300, line_search_fn="strong_wolfe", history_size=20,
+            tolerance_grad=1e-8, tolerance_change=1e-12,
+        )  # fmt: skip
 
         def closure(scores: Tensor = scores, solver: torch.optim.LBFGS = solver) -> Tensor:
             solver.zero_grad()
-            rows = scores[:, None].expand(-1, *targets.shape).reshape(-1, targets.shape[1])
-            value: Tensor = module(
-                rows, targets.repeat(len(joints), 1), sample_weight=weights.flatten()
-            )
-            value.backward()  # type: ignore[no-untyped-call]
-            return value
+            total = value(scores, counts).sum()
+            total.backward()  # type: ignore[no-untyped-call]
+            return total
 
         solver.step(closure)  # type: ignore[no-untyped-call]
-        ends.append((closure().item(), scores.detach()))
-    return min(ends, key=lambda end: end[0])[1]
+        ends.append(scores.detach())
+    lowest = torch.stack([value(end, counts) for end in ends]).argmin(0)
+    return torch.stack(ends)[lowest, torch.arange(len(groups))]
 
 
 def measure(scores: Tensor, joints: Sequence[Tensor]) -> dict[str, float]:
@@ -168,6 +249,26 @@ def measure(scores: Tensor, joints: Sequence[Tensor]) -> dict[str, float]:
     return values
 
 
+def at_best_cut(scores: Tensor, joints: Sequence[Tensor]) -> dict[str, float]:
+    """The metrics of label sets, each at the cut of scores (inputs, L) that is best for it.
+
+    One cut for all labels; for Macro-F1, which is a mean over labels, one for each.
+    """
+    probabilities = torch.stack([joint.flatten() for joint in joints])
+    chance = torch.stack([marginals(joint) for joint in joints])
+    cuts = torch.cat([scores.flatten(), torch.tensor([-torch.inf], dtype=scores.dtype)])
+    decisions = (scores > cuts[:, None, None]).to(torch.float64)
+    exact, f1 = (
+        (table.reshape(len(cuts), *probabilities.shape) * probabilities).sum(-1).mean(-1)
+        for table in _example_values(decisions.flatten(0, 1))
+    )
+    hits, predicted, true = (decisions * chance).sum(1), decisions.sum(1), chance.sum(0)
+    micro = 2 * hits.sum(-1) / (predicted.sum(-1) + true.sum())
+    macro = (2 * hits / (predicted + true)).amax(0).mean()
+    values = (exact.max(), f1.max(), micro.max(), macro)
+    return dict(zip(SET_METRICS, map(float, values), strict=True))
+
+
 def best_possible(joints: Sequence[Tensor]) -> dict[str, float]:
     """The best reachable value of each metric, each by its own predictor."""
     labels = joints[0].ndim
@@ -184,6 +285,16 @@ def best_possible(joints: Sequence[Tensor]) -> dict[str, float]:
         "average_precision": float(precision.amax(0).mean()),
         "ranking_loss": float(pairs.amin(0).mean()),
     }
+
+
+def _gaps(
+    metric: str, best: Sequence[dict[str, float]], reached: Sequence[dict[str, float]]
+) -> tuple[float, ...]:
+    """What is missing to the best in each population, in points."""
+    sign = -100 if metric == "ranking_loss" else 100
+    return tuple(
+        sign * (top[metric] - value[metric]) for top, value in zip(best, reached, strict=True)
+    )
 
 
 def _best_f1(probability: Tensor) -> float:
@@ -212,3 +323,7 @@ def _ranking_values(scores: Tensor) -> tuple[Tensor, Tensor]:
     precision = (labels * above / at_least.sum(-1)[:, None]).sum(-1) / positives.clamp(min=1)
     wrong = torch.einsum("mi,dij,mj->dm", labels, at_least, 1 - labels)
     return precision, wrong / pairs.clamp(min=1)
+
+
+def _standard_error(values: Sequence[float]) -> float:
+    return torch.tensor(values, dtype=torch.float64).std().item() / math.sqrt(len(values))

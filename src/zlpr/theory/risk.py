@@ -28,16 +28,27 @@ POPULATION = 1000
 FAR = 40.0
 """No finite minimiser lies beyond it: e^-40 is below float64's resolution of one."""
 
+CELLS = 2**22
+"""Scores given to a loss at once: keeps the differences at 12 labels below a gigabyte."""
+
 
 def risk_minimiser(loss: Loss, joint: Tensor) -> Tensor:
-    r"""The scores that minimise ``E_{y ~ joint} loss(s, y)``, to 1e-8.
+    r"""The scores that minimise ``E_{y ~ joint} loss(s, y)``.
+
+    A loss that is smooth and convex determines its scores, and they are found to 1e-8. Of the
+    others the lowest point found from several starts is given: its risk is the one to rely on, for
+    the scores themselves may be one choice of many (a piecewise linear loss is flat along whole
+    faces) and HBM's risk jumps wherever a label passes the margin.
 
     Where the minimum lies at infinity (sigmoidF1, say, wants every label fully on or off), the
     score is plus or minus infinity. Where a constant added to all scores changes nothing, as in
     most losses that only rank, the scores sum to zero. BP-MLL in its log form has no minimum where
-    a label is likelier to be the only negative one than to be positive; its score is then minus
-    infinity. Ranking and WARP are piecewise linear and solved as linear programs, WARP by a search
-    over the orders of the labels.
+    a label set is likelier than all those together that neither lie within it nor contain it: the
+    risk falls without end as the labels of that set rise above the others. They get plus infinity,
+    the others minus infinity.
+
+    Ranking and WARP are piecewise linear. With up to 6 labels all their corners are tried; with
+    more, the ranking loss is solved as a linear program and WARP by a search over orders of labels.
 
     Args:
         loss: a name of the registry, or a function of scores (N, L) and targets (N, L) giving one
@@ -53,12 +64,18 @@ def risk_minimiser(loss: Loss, joint: Tensor) -> Tensor:
         tensor([0.5000, 0.2000], dtype=torch.float64)
     """
     joint = check_joint(joint)
+    if isinstance(loss, str) and joint.ndim > 1 and is_sum_over_labels(loss):
+        return torch.cat([risk_minimiser(loss, one) for one in one_label_joints(joint)])
     if loss in ("ranking", "warp"):
         value = expected_loss(loss, joint)
         return centred(hinge_minimiser(joint, value, by_rank=loss == "warp"))
+    if loss == "bp_mll" and (rising := rising_set(joint)) is not None:
+        return torch.where(rising > 0, torch.inf, -torch.inf).to(joint.dtype)
     convex = isinstance(loss, str) and registry.info(loss).convex
     starts = starting_points(joint, convex=convex)
     value = expected_loss(loss, joint)
+    if joint.ndim > 6:  # a step costs 2**L: only the most promising are worth one
+        starts = starts[value(starts).argsort()[:4]]
     ends = descend(value, starts)
     scores = ends[value(ends).argmin()]
     gradient, _ = _derivatives(value, scores[None])
@@ -67,6 +84,41 @@ def risk_minimiser(loss: Loss, joint: Tensor) -> Tensor:
         scores = search(value, scores)
     finite = to_infinity(value, scores)
     return centred(finite) if ignores_shifts(value, scores[None]) else finite
+
+
+def is_sum_over_labels(name: str) -> bool:
+    """Whether a loss adds up what it gives each label alone, so that labels part company."""
+    entry = registry.info(name)
+    if entry.over_batch or entry.needs_label_counts:
+        return False
+    module = registry.create(name, reduction="none")
+    scores = torch.tensor([[0.7, -0.4, 1.3]], dtype=torch.float64)
+    targets = torch.tensor([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]], dtype=torch.float64)
+    together = module(scores.expand_as(targets), targets)
+    alone = [module(scores[:, [i]].expand(2, 1), targets[:, [i]]) for i in range(3)]
+    return torch.allclose(together, torch.stack(alone).sum(0), rtol=0, atol=1e-12)
+
+
+def one_label_joints(joint: Tensor) -> list[Tensor]:
+    """Each label's own distribution, of shape (2,)."""
+    return [torch.stack([1 - chance, chance]) for chance in marginals(joint)]
+
+
+def rising_set(joint: Tensor) -> Tensor | None:
+    r"""The label set along which BP-MLL's risk falls without end and fastest; None if none does.
+
+    Far out along a direction ``d`` the risk grows by ``E[max_N d - min_P d]``, the expectation over
+    label sets with a pair. For ``d`` one on a set ``U`` and zero elsewhere that is
+    ``P(y neither within U nor around it) - P(y = U)``, and any other direction is a sum of such.
+
+    Returns:
+        The set as zeros and ones, shape (L,).
+    """
+    labels, probability = label_vectors(joint.ndim), joint.flatten()
+    within = labels @ (1 - labels).T == 0
+    growth = (~(within | within.T)).to(joint.dtype) @ probability - probability
+    growth[[0, -1]] = torch.inf  # no label, or all of them: no pair
+    return labels[growth.argmin()] if growth.min() < -1e-12 else None
 
 
 def expected_loss(loss: Loss, *joints: Tensor) -> Value:
@@ -84,8 +136,27 @@ def expected_loss(loss: Loss, *joints: Tensor) -> Value:
         mean = torch.stack([marginals(joint) for joint in joints]).mean(0)
         params = {"label_counts": mean * POPULATION, "num_samples": POPULATION}
     if entry.over_batch:
-        return _over_population(registry.create(loss, **params), targets, probabilities)
+        return _over_population(loss, targets, probabilities)
     return _per_sample(registry.create(loss, reduction="none", **params), targets, probabilities)
+
+
+def batch_loss(name: str, targets: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
+    """A batch's loss as a function of scores (N, L) and of how often each row occurs, (N,)."""
+
+    def repeated(scores: Tensor, counts: Tensor) -> Tensor:
+        return torch.as_tensor(module(scores, targets, sample_weight=counts))
+
+    def two_way(scores: Tensor, counts: Tensor) -> Tensor:
+        # A weighted sample weighs in its own term only; a repeated one stands in the labels' sums.
+        samples = function(scores, targets, reduction="none")[: len(targets)]
+        labels = function(
+            scores, targets, label_weight=counts[:, None].expand_as(targets), reduction="none"
+        )[len(targets) :]
+        counts = counts * (targets.sum(-1) > 0)
+        return (samples * counts).sum() / counts.sum() + labels.mean()
+
+    function, module = registry.info(name).function, registry.create(name)
+    return two_way if name == "two_way" else repeated
 
 
 def _per_sample(
@@ -103,21 +174,32 @@ def _per_sample(
             )
         return (losses.reshape(rows.shape[:-1]) * probabilities).sum(-1)
 
-    return value
+    return lambda scores: _in_parts(value, scores)
 
 
-def _over_population(
-    module: Callable[..., Tensor], targets: Tensor, probabilities: Tensor
-) -> Value:
-    def one(scores: Tensor, weight: Tensor) -> Tensor:
-        return module(scores.expand_as(targets), targets, sample_weight=weight)
+def _over_population(name: str, targets: Tensor, probabilities: Tensor) -> Value:
+    loss = batch_loss(name, targets)
+
+    def one(scores: Tensor, counts: Tensor) -> Tensor:
+        return loss(scores.expand_as(targets), counts)
 
     def value(scores: Tensor) -> Tensor:
-        weights = (probabilities * POPULATION).expand(*scores.shape[:-1], -1)
-        rows, weights = scores.reshape(-1, scores.shape[-1]), weights.reshape(-1, len(targets))
-        return torch.func.vmap(one)(rows, weights).reshape(scores.shape[:-1])
+        counts = (probabilities * POPULATION).expand(*scores.shape[:-1], -1)
+        rows, counts = scores.reshape(-1, scores.shape[-1]), counts.reshape(-1, len(targets))
+        return torch.func.vmap(one)(rows, counts).reshape(scores.shape[:-1])
 
-    return value
+    return lambda scores: _in_parts(value, scores)
+
+
+def _in_parts(function: Callable[[Tensor], Tensor], scores: Tensor) -> Tensor:
+    """Apply a function to scores (..., problems, L) with no more than `CELLS` in use at a time."""
+    if scores.ndim == 2:
+        return function(scores)
+    flat = scores.reshape(-1, *scores.shape[-2:])
+    labels = scores.shape[-1]
+    size = max(1, CELLS // (scores.shape[-2] * 2**labels * labels))
+    found = torch.cat([function(part) for part in torch.split(flat, size)])
+    return found.reshape(*scores.shape[:-2], *found.shape[1:])
 
 
 def starting_points(joint: Tensor, *, convex: bool) -> Tensor:
@@ -164,14 +246,33 @@ def descend(value: Value, starts: Tensor) -> Tensor:
 def search(value: Value, scores: Tensor) -> Tensor:
     """Go down without slopes, for risks with kinks and jumps; shape (L,).
 
-    Tries a step along both ends of randomly turned axes, lengthens it after a success and halves
-    it after a failure, until it is below 1e-10.
+    Searches freely at first. A risk with a spread of scores in it has its kink where scores are
+    equal, which free steps never hit: scores closer than 0.01 are then moved as one.
+    """
+    free = _turning_search(value, scores, torch.eye(len(scores), dtype=scores.dtype))
+    order = free.argsort()
+    group = torch.empty_like(order)
+    group[order] = (free[order].diff(prepend=free[order[:1]]) > 0.01).cumsum(0)
+    if group.max() + 1 == len(scores):
+        return free
+    members = torch.nn.functional.one_hot(group).to(scores.dtype).T
+    merged = (members @ free / members.sum(1))[group]
+    tied = _turning_search(value, merged, members)
+    return tied if value(tied[None])[0] <= value(free[None])[0] else free
+
+
+def _turning_search(value: Value, scores: Tensor, directions: Tensor) -> Tensor:
+    """Search along randomly turned axes of the space of some directions (D, L).
+
+    Tries a step along both ends of each axis, lengthens it after a success and halves it after a
+    failure, until it is below 1e-10.
     """
     generator = torch.Generator().manual_seed(0)
+    size = len(directions)
     lowest, step = value(scores[None])[0], 1.0
     while step > 1e-10:
-        turned = torch.randn(len(scores), len(scores), generator=generator, dtype=scores.dtype)
-        axes = torch.linalg.qr(turned).Q
+        turned = torch.randn(size, size, generator=generator, dtype=scores.dtype)
+        axes = torch.linalg.qr(turned).Q @ directions
         with torch.no_grad():
             tries = (scores + step * torch.cat([axes, -axes])).clamp(-FAR, FAR)
             values = value(tries[:, None])[:, 0]
@@ -201,10 +302,12 @@ def _derivatives(value: Value, starts: Tensor) -> tuple[Derivative, Derivative]:
     """
     units = torch.eye(starts.shape[-1], dtype=starts.dtype)[:, None]
 
-    def exact_gradient(scores: Tensor) -> Tensor:
+    def slope(scores: Tensor) -> Tensor:
         scores = scores.detach().requires_grad_()
-        (slope,) = torch.autograd.grad(value(scores).sum(), scores)
-        return slope
+        return torch.autograd.grad(value(scores).sum(), scores)[0]
+
+    def exact_gradient(scores: Tensor) -> Tensor:
+        return _in_parts(slope, scores)
 
     def gradient_differences(scores: Tensor) -> Tensor:
         up, down = (exact_gradient(scores + shift * units) for shift in (1e-4, -1e-4))
