@@ -3,15 +3,19 @@
     python bench/study.py data DATA study-data
     zlpr compare --grid bench/study.toml --data-root study-data --out study
     python bench/study.py tables study
+    python bench/study.py summary study > docs/study.csv
 
 DATA holds the folders that `study.toml` names, as their publishers give them; the films come as
 one JSON file per decade, of which those with an extract and a genre are kept. `tables` prints the
-tables of docs/study.md in Markdown, or with `--json` as values.
+tables of docs/study.md in Markdown, or with `--json` as values; `summary` prints each figure's mean
+and standard deviation over the seeds as CSV.
 """
 
 import argparse
+import csv
 import json
 import lzma
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from zlpr import metrics
 from zlpr._atomic import write_text
 from zlpr.compare import Results, RunFolder, RunRecord
 from zlpr.compare.results import FITTED, OWN, Column
@@ -193,8 +198,26 @@ def study_tables(folder: Path) -> list[Table]:
     return [table for table in tables if table is not None]
 
 
+def summary(folder: Path) -> list[tuple[str | int, ...]]:
+    """Rows of each data set, loss, decoding and metric: mean and deviation over the seeds, in %."""
+    found: dict[tuple[str, str, str, str], list[float]] = {}
+    for record in RunFolder(folder).select().records:
+        if record.outcome is None:
+            continue
+        test = record.outcome.evaluation.test
+        for decoding, figures in (("own bound", test.own), ("fitted", test.fitted)):
+            for metric in (*metrics.PAPER_METRICS, "empty_predictions"):
+                if metric in figures:
+                    key = (record.settings.data, record.settings.loss.label, decoding, metric)
+                    found.setdefault(key, []).append(100 * figures[metric])
+    return [
+        (*key, f"{np.mean(values):.2f}", f"{np.std(values, ddof=1):.2f}", len(values))
+        for key, values in sorted(found.items())
+    ]
+
+
 def main() -> None:
-    """Run one of the two steps."""
+    """Run one of the steps."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     steps = parser.add_subparsers(dest="step", required=True)
     data = steps.add_parser("data", help="lay out the data")
@@ -203,9 +226,15 @@ def main() -> None:
     tables = steps.add_parser("tables", help="print the tables")
     tables.add_argument("folder", type=Path, help="folder of the comparison")
     tables.add_argument("--json", action="store_true", help="as JSON")
+    summed = steps.add_parser("summary", help="print means and deviations as CSV")
+    summed.add_argument("folder", type=Path, help="folder of the comparison")
     args = parser.parse_args()
     if args.step == "data":
         lay_out(args.data, args.out)
+    elif args.step == "summary":
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        titles = ("data", "loss", "decoding", "metric", "mean", "standard deviation", "seeds")
+        writer.writerows([titles, *summary(args.folder)])
     elif args.json:
         made = study_tables(args.folder)
         plain = [
