@@ -124,9 +124,10 @@ def duel_table(results: Results, ours: str, rivals: Sequence[str], title: str) -
         cells = []
         for column in OWN:
             told = duel(results, ours, rival, column)
-            text = f"{told['ahead']}/{told['sets']} ({told['clearly_ahead']} clear, "
-            text += f"{told['clearly_behind']} clearly behind), {told['mean_points']:+.2f}"
-            text += f", p {told['wilcoxon_p']:.3f}"
+            text = f"{told['ahead']}/{told['sets']} ({told['clearly_ahead']}:"
+            text += f"{told['clearly_behind']}), {told['mean_points']:+.2f}"
+            p_value = told["wilcoxon_p"]
+            text += ", p < 0.001" if p_value < 0.0005 else f", p {p_value:.3f}"
             cells.append(Cell(text, told["mean_points"]))
         rows.append((rival, tuple(cells)))
     titles = tuple(column.metric.title for column in OWN)

@@ -40,13 +40,13 @@ def test_a_duel_seen_from_the_other_side_is_its_mirror(results):
 
 def test_the_duel_table_tells_clear_leads_from_others(results):
     near, far = study.duel_table(results, "zlpr", ("bce", "dice2"), "duels").rows
-    cell = r"(\d)/6 \((\d) clear, (\d) clearly behind\), [+-]\d+\.\d\d, p \d\.\d{3}"
+    cell = r"(\d)/6 \((\d):(\d)\), [+-]\d+\.\d\d, p (?:< )?\d\.\d{3}"
     told = {name: [re.fullmatch(cell, c.text).groups() for c in row] for name, row in (near, far)}
     assert told["dice2"][0] == ("6", "6", "0")
     for ahead, clear, _ in (*told["bce"], *told["dice2"]):
         assert int(clear) <= int(ahead)
     behind = study.duel_table(results, "dice2", ("zlpr",), "duels").rows[0][1][0].text
-    assert behind.startswith("0/6 (0 clear, 6 clearly behind), -")
+    assert behind.startswith("0/6 (0:6), -")
 
 
 def test_every_table_of_the_study_is_made_from_its_records(records, tmp_path):
