@@ -5,13 +5,7 @@ from collections.abc import Mapping
 Figures = Mapping[str, Mapping[str, float]]
 """Metrics by what they were measured on."""
 
-SHOWN = (
-    "subset_accuracy",
-    "example_f1",
-    "micro_f1",
-    "macro_f1",
-    "average_precision",
-    "ranking_loss",
+ALSO_SHOWN = (
     "hamming_loss",
     "jaccard",
     "one_error",
@@ -37,10 +31,10 @@ def metric_words(name: str) -> str:
 
 def figure_rows(figures: Figures) -> tuple[list[str], list[list[str]]]:
     """Headers and rows: a metric per row, a column per part; an arrow where smaller is better."""
-    from zlpr.metrics import METRICS
+    from zlpr.metrics import METRICS, PAPER_METRICS
 
     rows = []
-    for name in SHOWN:
+    for name in (*PAPER_METRICS, *ALSO_SHOWN):
         values = [part.get(name) for part in figures.values()]
         if all(value is None for value in values):
             continue

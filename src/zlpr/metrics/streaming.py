@@ -13,6 +13,7 @@ from zlpr.metrics._totals import Totals
 from zlpr.metrics.at_k import AtKTotals, check_ks
 from zlpr.metrics.classification import DecisionTotals, LabelReport
 from zlpr.metrics.ranking import RankingTotals
+from zlpr.metrics.registry import PAPER_METRICS
 
 __all__ = ["MetricSet", "evaluate"]
 
@@ -200,17 +201,7 @@ class MetricSet:
             )
 
 
-_FIRST = (
-    "subset_accuracy",
-    "example_f1",
-    "micro_f1",
-    "macro_f1",
-    "average_precision",
-    "ranking_loss",
-    "hamming_loss",
-    "jaccard",
-    "weighted_f1",
-)
+_FIRST = (*PAPER_METRICS, "hamming_loss", "jaccard", "weighted_f1")
 _LAST = ("cardinality_true", "cardinality_predicted", "empty_predictions")
 
 
