@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from zlpr._errors import UserError
-from zlpr.compare._plain import from_plain
+from zlpr._typed_json import from_plain
 from zlpr.compare.records import LossSpec, Settings, SplitMethod
 from zlpr.compare.version import code_version
 
