@@ -160,10 +160,3 @@ def test_thresholds_are_checked() -> None:
         ValueError, match=r"threshold must be .* \(6, 1\) \(per sample\), got \(6,\)"
     ):
         zlpr_loss(scores, targets, threshold=torch.zeros(6))
-
-
-def test_unknown_names_and_parameters() -> None:
-    with pytest.raises(ValueError, match="no loss 'zplr'; the losses are zlpr, bce"):
-        losses.create("zplr")
-    with pytest.raises(TypeError, match="the loss focal has no parameter 'alpha'; it has gamma"):
-        losses.create("focal", alpha=1.0)
