@@ -123,7 +123,7 @@ def test_options_are_checked_when_the_module_is_made(
 @pytest.mark.parametrize("name", ["class_balanced", "distribution_balanced"])
 def test_label_counts_are_checked(name: str) -> None:
     counts = torch.tensor([3, 5])
-    with pytest.raises(TypeError, match=f"{name} needs label_counts and num_samples"):
+    with pytest.raises(ValueError, match=f"{name} needs label_counts and num_samples"):
         losses.create(name)
     with pytest.raises(ValueError, match="num_samples must be an integer of at least 1, got 0"):
         losses.create(name, label_counts=counts, num_samples=0)
