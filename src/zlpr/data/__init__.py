@@ -7,7 +7,14 @@ from zlpr.data.formats import FORMATS
 from zlpr.data.reading import concatenate, iterate, join_parts, list_label_names, load, read
 from zlpr.data.rows import Block, ReadOptions
 from zlpr.data.saving import save
-from zlpr.data.splits import SplitReport, load_split, make_split, report_split, save_split
+from zlpr.data.splits import (
+    SplitReport,
+    check_parts,
+    load_split,
+    make_split,
+    report_split,
+    save_split,
+)
 from zlpr.data.writing import write
 
 __all__ = [
@@ -18,6 +25,7 @@ __all__ = [
     "ReadOptions",
     "SplitName",
     "SplitReport",
+    "check_parts",
     "concatenate",
     "data_digest",
     "demo",
