@@ -1,6 +1,7 @@
 """Files in, label sets out: formats, sources, splits and the demo corpus."""
 
 from zlpr.data import demo, download, plots, published, sources, statistics
+from zlpr.data.columns import Columns
 from zlpr.data.dataset import SPLIT_NAMES, Dataset, SplitName, split_name
 from zlpr.data.digest import data_digest
 from zlpr.data.formats import FORMATS
@@ -21,6 +22,7 @@ __all__ = [
     "FORMATS",
     "SPLIT_NAMES",
     "Block",
+    "Columns",
     "Dataset",
     "ReadOptions",
     "SplitName",

@@ -53,7 +53,7 @@ def test_a_delimiter_that_first_shows_late_is_refused_not_read_as_a_name(tmp_pat
 
 
 def test_a_column_per_label(tmp_path):
-    content = "id,text,rude,spam,score\n7,hello,0,1,5\n8,bye,1,1,1\n9,hm,0,0,0\n"
+    content = "id,text,rude,spam,score\n7,hello,0,1,5\n8,bye,1,1,3\n9,hm,0,0,0\n"
     data = _read(tmp_path, content)
     assert data.label_names == ("rude", "spam")
     assert data.label_sets() == [("spam",), ("rude", "spam"), ()]

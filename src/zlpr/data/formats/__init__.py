@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from zlpr._errors import UserError
-from zlpr.data.columns import is_known_name
 from zlpr.data.files import open_bytes, plain_suffix
 from zlpr.data.formats import (
     fasttext,
@@ -20,6 +19,7 @@ from zlpr.data.formats import (
     tables,
 )
 from zlpr.data.problems import Problems
+from zlpr.data.roles import is_known_name
 from zlpr.data.rows import Block, ReadOptions
 
 _START = 1 << 16
@@ -36,6 +36,7 @@ class Format:
         read_blocks: gives the rows of a file.
         write: writes a `Dataset` to what `target` says.
         target: whether it is written to a text stream, a file or a folder.
+        table: whether it has columns with names.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Format:
     read_blocks: Callable[[Path, ReadOptions, Problems], Iterator[Block]]
     write: Callable[[Any, Any], None]
     target: Literal["text", "file", "folder"] = "text"
+    table: bool = False
 
 
 _ALL = (
@@ -53,10 +55,27 @@ _ALL = (
         (".jsonl", ".ndjson"),
         json_lines.read_blocks,
         json_lines.write,
+        table=True,
     ),
-    Format("json", "an array of objects", (".json",), json_file.read_blocks, json_file.write),
-    Format("csv", "a comma-separated table", (".csv",), tables.read_blocks, tables.write),
-    Format("tsv", "a tab-separated table", (".tsv", ".tab"), tables.read_blocks, tables.write_tsv),
+    Format(
+        "json",
+        "an array of objects",
+        (".json",),
+        json_file.read_blocks,
+        json_file.write,
+        table=True,
+    ),
+    Format(
+        "csv", "a comma-separated table", (".csv",), tables.read_blocks, tables.write, table=True
+    ),
+    Format(
+        "tsv",
+        "a tab-separated table",
+        (".tsv", ".tab"),
+        tables.read_blocks,
+        tables.write_tsv,
+        table=True,
+    ),
     Format(
         "parquet",
         "a Parquet table",
@@ -64,6 +83,7 @@ _ALL = (
         parquet.read_blocks,
         parquet.write,
         target="file",
+        table=True,
     ),
     Format(
         "fasttext",
@@ -94,6 +114,7 @@ _ALL = (
         huggingface.read_blocks,
         huggingface.write,
         target="folder",
+        table=True,
     ),
 )
 FORMATS = {entry.name: entry for entry in _ALL}
