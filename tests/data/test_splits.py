@@ -77,7 +77,7 @@ def test_parts_that_are_too_small_to_choose_on():
     (note,) = check_parts(data, data.select(range(50)), data.select(range(3)))
     assert "only 3 test samples" in note
     empty = Dataset.from_label_sets([set()] * 9, label_names=["a"], texts=list("abcdefghi"))
-    with pytest.raises(UserError, match="9 validation samples.*none of them with a label"):
+    with pytest.raises(UserError, match=r"9 validation samples.*none of them with a label"):
         check_parts(data, empty)
 
 

@@ -135,8 +135,10 @@ def _format_and_options(
     """The format of a file, and how to read it: like another one where that has columns too."""
     chosen = find_format(path, options) if name is None else named_format(name)
     like = options.like
-    if like and like.format != chosen.name and not (chosen.table and FORMATS[like.format].table):
-        like = Columns(num_features=like.num_features) if like.num_features else None
+    if like is not None and like.format != chosen.name:
+        other = FORMATS.get(like.format)
+        if other is None or not (chosen.table and other.table):
+            like = Columns(num_features=like.num_features)
     return chosen, replace(options, like=like)
 
 

@@ -142,8 +142,10 @@ def find_roles(
     indicators = options.labelled and (
         len(label_columns) > 1
         or _listed(options.labels)
-        or _is_indicator(table, label_columns[0], named=options.labels is not None)
-        and options.label_delimiter is None
+        or (
+            _is_indicator(table, label_columns[0], named=options.labels is not None)
+            and options.label_delimiter is None
+        )
     )
     parser: LabelParser
     delimiter = None

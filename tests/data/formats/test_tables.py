@@ -59,7 +59,7 @@ def test_a_column_per_label(tmp_path):
     assert data.label_sets() == [("spam",), ("rude", "spam"), ()]
     assert data.ids == ["7", "8", "9"]
     assert _read(tmp_path, content, labels=["spam"]).label_names == ("spam",)
-    with pytest.raises(UserError, match=r"a.csv, line 2, column 'score': expected 0 or 1, got '5'"):
+    with pytest.raises(UserError, match=r"line 2, column 'score': expected 0 or 1, got '5'"):
         _read(tmp_path, content, labels=["spam", "score"])
 
 
