@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from zlpr.compare.records import Curve, ReliabilityBin, RunRecord
-from zlpr.compare.results import FITTED, METRICS, OWN, Column, Metric, Results, Setting
+from zlpr.compare.results import FITTED, METRICS, OWN, Column, Results, Setting
 from zlpr.compare.statistics import ALPHA, RankTest, Spread, rank_test
+from zlpr.metrics import MetricInfo, info
 
 WIDTH = 4.1
 """Inches; 72 CSS pixels each, so that a panel is about 295 px and scales up to its place."""
@@ -92,7 +93,7 @@ def dot_plots(results: Results, setting: Setting) -> list[Figure]:
 
 
 @_drawing
-def _dot_plot(results: Results, setting: Setting, metric: Metric) -> Figure | None:
+def _dot_plot(results: Results, setting: Setting, metric: MetricInfo) -> Figure | None:
     rows = list(reversed(results.losses))
     figure, axes = _axes(0.75 + 0.24 * len(rows))
     for decoding, offset in (("own", 0.13), ("fitted", -0.13)):
@@ -216,9 +217,10 @@ def _curve_plot(records: Sequence[RunRecord], setting: Setting, kind: str) -> Fi
 @_drawing
 def time_against_quality(records: Sequence[RunRecord], setting: Setting) -> Figure | None:
     """Training time against average precision, a point per loss, means over seeds."""
+    quality = "average_precision"
     points: dict[str, list[tuple[float, float]]] = {}
     for record in _of_setting(records, setting):
-        value = record.done.evaluation.test.own.get("average_precision")
+        value = record.done.evaluation.test.own.get(quality)
         if value is not None:
             entry = (record.seconds.fit, 100 * value)
             points.setdefault(record.settings.loss.label, []).append(entry)
@@ -234,7 +236,7 @@ def time_against_quality(records: Sequence[RunRecord], setting: Setting) -> Figu
     _place_names(axes, means)
     _plain_log_ticks(axes.xaxis)
     axes.set_xlabel("seconds of training, choice of settings included")
-    axes.set_ylabel("AvgPrec, %")
+    axes.set_ylabel(f"{info(quality).title}, %")
     axes.set_title("Time against quality", loc="left", fontweight="bold")
     return _finish(
         figure,

@@ -190,10 +190,12 @@ def terminal_rows(table: Table) -> tuple[list[str], list[list[str]]]:
 def terminal_tables(results: Results, setting: Setting) -> tuple[Table, Table]:
     """The same figures in two narrow tables: at the own bound, and with fitted decoding."""
     own, fitted = (setting_table(results, setting, columns) for columns in (OWN, FITTED))
-    plain = [Column(m, "own").metric.title for m in METRICS]
+    own_titles, fitted_titles = (
+        tuple(column.metric.title for column in columns) for columns in (OWN, FITTED)
+    )
     return (
-        Table(f"{setting}: at each loss's own bound, %", tuple(plain), own.rows),
-        Table(f"{setting}: decoding fitted on validation, %", tuple(plain[:4]), fitted.rows),
+        Table(f"{setting}: at each loss's own bound, %", own_titles, own.rows),
+        Table(f"{setting}: decoding fitted on validation, %", fitted_titles, fitted.rows),
     )
 
 

@@ -4,19 +4,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from zlpr import __version__
+from zlpr.metrics.table import figure_rows
 
 if TYPE_CHECKING:
     from zlpr.models.base import FittedModel
-
-FIGURES = {
-    "subset_accuracy": "subset accuracy",
-    "example_f1": "example-based F1",
-    "micro_f1": "Micro-F1",
-    "macro_f1": "Macro-F1",
-    "average_precision": "average precision",
-    "ranking_loss": "ranking loss (smaller is better)",
-    "empty_predictions": "share of samples without a predicted label",
-}
 
 
 def model_card(model: "FittedModel") -> str:
@@ -87,13 +78,9 @@ def _decides(model: "FittedModel") -> str:
 def _figures(metrics: Mapping[str, Mapping[str, float]]) -> list[str]:
     if not metrics:
         return ["None were recorded."]
-    parts = list(metrics)
-    lines = [f"| | {' | '.join(parts)} |", f"|---|{'---|' * len(parts)}"]
-    for key, title in FIGURES.items():
-        cells = [f"{metrics[part][key]:.4f}" if key in metrics[part] else "" for part in parts]
-        if any(cells):
-            lines.append(f"| {title} | {' | '.join(cells)} |")
-    return lines
+    headers, rows = figure_rows(metrics)
+    lines = [headers, ["---"] * len(headers), *rows]
+    return [f"| {' | '.join(line)} |" for line in lines]
 
 
 def _show(value: object) -> str:
