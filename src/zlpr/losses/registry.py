@@ -1,11 +1,11 @@
 """The losses by name, with what each can do."""
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from zlpr._names import find, make
 from zlpr.losses import balanced, binary, bounded, overlap, pairwise, zlpr
 
 
@@ -63,9 +63,7 @@ def info(name: str) -> LossInfo:
         >>> info("zlpr").bound, info("lsep").bound
         (0.0, None)
     """
-    if name not in _LOSSES:
-        raise ValueError(f"no loss {name!r}; the losses are {', '.join(_LOSSES)}")
-    return _LOSSES[name]
+    return find("loss", name, _LOSSES)
 
 
 def create(name: str, **params: object) -> nn.Module:
@@ -82,21 +80,7 @@ def create(name: str, **params: object) -> nn.Module:
         >>> create("focal", gamma=1.0)
         FocalLoss(gamma=1.0, reduction='mean')
     """
-    module = info(name).module
-    allowed = inspect.signature(module).parameters
-    for param in params:
-        if param not in allowed:
-            raise TypeError(
-                f"the loss {name} has no parameter {param!r}; it has {', '.join(allowed)}"
-            )
-    missing = [
-        param
-        for param, detail in allowed.items()
-        if detail.default is inspect.Parameter.empty and param not in params
-    ]
-    if missing:
-        raise TypeError(f"the loss {name} needs {' and '.join(missing)}")
-    return module(**params)
+    return make("loss", name, info(name).module, params)
 
 
 def _decides(
