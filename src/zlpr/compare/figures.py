@@ -11,12 +11,14 @@ import io
 import itertools
 import math
 import re
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from zlpr._escape import for_terminal
 from zlpr.compare.records import Curve, ReliabilityBin, RunRecord
 from zlpr.compare.results import FITTED, METRICS, OWN, Column, Results, Setting
 from zlpr.compare.statistics import ALPHA, RankTest, Spread, rank_test
@@ -49,6 +51,7 @@ class Figure:
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "zlpr",
+    "text.parse_math": False,  # a name may hold dollars
     "font.family": "sans-serif",
     "font.size": 10,
     "text.color": INK,
@@ -388,13 +391,15 @@ _numbers = itertools.count(1)
 
 def _finish(figure: Any, title: str, description: str) -> Figure:
     out = io.StringIO()
-    figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    with warnings.catch_warnings():  # a glyph that is missing here: the page has its own typeface
+        warnings.filterwarnings("ignore", message="Glyph", category=UserWarning)
+        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
     return Figure(_themed(out.getvalue(), next(_numbers)), title, description)
 
 
 def _themed(svg: str, number: int) -> str:
     """Cut the prolog, make ids unique on the page, and let the page give the colours."""
-    svg = svg[svg.index("<svg") :].rstrip()
+    svg = for_terminal(svg[svg.index("<svg") :].rstrip(), keep="\n")
     svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
     svg = re.sub(r'\bid="', f'id="f{number}-', svg)
     svg = re.sub(r'(href="#|url\(#)', rf"\1f{number}-", svg)

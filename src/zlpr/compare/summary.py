@@ -44,7 +44,7 @@ def findings(results: Results, records: Sequence[RunRecord]) -> list[Finding]:
 
 
 def _best(results: Results, metric: MetricInfo) -> Finding | None:
-    question = f"{metric.title}: {metric.meaning}"
+    question = f"{metric.meaning[0].upper()}{metric.meaning[1:]} ({metric.title})"
     parts = []
     for column in (*OWN, *FITTED):
         if column.metric is metric:

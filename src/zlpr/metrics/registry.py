@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
+from zlpr._names import find
+
 __all__ = ["DECISION_METRICS", "METRICS", "PAPER_METRICS", "MetricInfo", "available", "info"]
 
 
@@ -235,7 +237,7 @@ def info(name: str) -> MetricInfo:
     """Look a metric up; those at k exist for every k.
 
     Raises:
-        ValueError: if there is no such metric; the message lists those there are.
+        UserError: there is no such metric; the message has the nearest name and all there are.
 
     Examples:
         >>> info("ranking_loss").larger_is_better
@@ -243,8 +245,6 @@ def info(name: str) -> MetricInfo:
         >>> info("precision_at_10").title
         'P@10'
     """
-    if at := re.fullmatch(r"(precision|recall|ndcg)_at_([1-9]\d*)", name):
+    if at := re.fullmatch(r"(precision|recall|ndcg)_at_([1-9][0-9]{0,8})", str(name)):
         return _at_k(at[1], int(at[2]))
-    if name not in METRICS:
-        raise ValueError(f"no metric is called {name!r}; there are: {', '.join(METRICS)}")
-    return METRICS[name]
+    return find("metric", name, METRICS)

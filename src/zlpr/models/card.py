@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from zlpr import __version__
+from zlpr._escape import for_markdown, for_markdown_code
 from zlpr.metrics.table import figure_rows
 
 if TYPE_CHECKING:
@@ -23,10 +24,11 @@ def model_card(model: "FittedModel") -> str:
             "tags: [multi-label, zlpr]",
             "---",
             "",
-            f"# Multi-label classifier trained on {name}",
+            f"# Multi-label classifier trained on {for_markdown(str(name))}",
             "",
-            f"A `{model.kind}` model of {len(model.label_names)} labels, trained with the loss "
-            f"`{record.loss}` by zlpr {__version__} in {record.seconds:.1f} seconds.",
+            f"A {for_markdown_code(model.kind)} model of {len(model.label_names)} labels, trained "
+            f"with the loss {for_markdown_code(record.loss)} by zlpr {__version__} in "
+            f"{record.seconds:.1f} seconds.",
             "",
             "## Use",
             "",
@@ -40,7 +42,10 @@ def model_card(model: "FittedModel") -> str:
             "",
             "## Data",
             "",
-            *(f"- {key.replace('_', ' ')}: {_show(value)}" for key, value in data.items()),
+            *(
+                f"- {for_markdown(key.replace('_', ' '))}: {for_markdown(_show(value))}"
+                for key, value in data.items()
+            ),
             "",
             "## Figures",
             "",
@@ -59,7 +64,7 @@ def model_card(model: "FittedModel") -> str:
             "",
             "## Labels",
             "",
-            ", ".join(model.label_names),
+            ", ".join(map(for_markdown, model.label_names)),
             "",
         ]
     )
@@ -80,7 +85,7 @@ def _figures(metrics: Mapping[str, Mapping[str, float]]) -> list[str]:
         return ["None were recorded."]
     headers, rows = figure_rows(metrics)
     lines = [headers, ["---"] * len(headers), *rows]
-    return [f"| {' | '.join(line)} |" for line in lines]
+    return [f"| {' | '.join(map(for_markdown, line))} |" for line in lines]
 
 
 def _show(value: object) -> str:
