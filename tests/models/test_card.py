@@ -35,4 +35,6 @@ def test_names_of_labels_and_data_are_text():
     assert re.findall(r"<h1>", page) == ["<h1>"]
     assert "<script>" not in page
     assert "<strong>" not in page
-    assert page.count("&lt;script&gt;x&lt;/script&gt; **b** | `c` # h \\x1b[2J") == 5
+    assert (
+        page.count("&lt;script&gt;x&lt;/script&gt; **b** | `c` # h \\x1b[2J") == 6
+    )  # title, data, labels, column
