@@ -117,4 +117,6 @@ def test_the_choice_is_the_same_every_time_and_plain_json():
     record = json.loads(json.dumps(one.to_dict(), allow_nan=False))
     assert record["rule"] == one.rule.name
     assert record["judged"][0].keys() == {"name", "value", "behind", "error"}
-    assert one.describe().startswith(f"{one.rule.name}, chosen for MLC-F1 on 150 samples: 0.")
+    assert one.describe().startswith(
+        f"{one.rule.name}, chosen for example-based F1 on 150 samples: 0."
+    )

@@ -10,7 +10,7 @@ and tensors, and is kept as plain JSON:
     array([[ True, False]])
 """
 
-from zlpr.decoding._rule import DECISION_METRICS, Rule
+from zlpr.decoding._rule import Rule
 from zlpr.decoding.calibration import Calibrator
 from zlpr.decoding.choice import Choice, JudgedRule, choose, weigh
 from zlpr.decoding.expected_f1 import ExpectedF1, expected_f1_curve
@@ -28,6 +28,7 @@ from zlpr.decoding.sample_threshold import SampleThreshold
 from zlpr.decoding.set_posterior import SetPosterior
 from zlpr.decoding.threshold import PerLabelThreshold, Threshold, ZeroBound
 from zlpr.decoding.top_k import TopK
+from zlpr.metrics import DECISION_METRICS
 
 __all__ = [
     "DECISION_METRICS",

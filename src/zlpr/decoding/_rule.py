@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from zlpr._errors import UserError
-from zlpr.metrics import METRICS, Empty, Labels, Scores
+from zlpr.metrics import DECISION_METRICS, METRICS, Empty, Labels, Scores
 from zlpr.metrics._inputs import LabelSets as SampleLabels
 from zlpr.metrics._inputs import as_labels, as_scores, check_empty, score_block
 
@@ -19,17 +19,6 @@ Config: TypeAlias = dict[str, Any]
 Features: TypeAlias = Any
 """A matrix of shape (samples, columns): numpy array, tensor or scipy CSR."""
 Array = TypeVar("Array", NDArray[Any], torch.Tensor)
-
-DECISION_METRICS = (
-    "subset_accuracy",
-    "example_f1",
-    "micro_f1",
-    "macro_f1",
-    "hamming_loss",
-    "jaccard",
-    "weighted_f1",
-)
-"""The metrics a rule can be fitted for: those that depend on the predicted label sets."""
 
 
 @dataclass(frozen=True)

@@ -75,16 +75,16 @@ class Choice:
         Examples:
             >>> rows = (JudgedRule("zero", 0.5, 0.1, 0.02), JudgedRule("label_sets", 0.6, 0.0, 0.0))
             >>> Choice(create("label_sets"), "subset_accuracy", rows, 200).describe()
-            'label_sets, chosen for SubACC on 200 samples: 0.6000; zero 0.5000'
+            'label_sets, chosen for subset accuracy on 200 samples: 0.6000; zero 0.5000'
         """
-        title = info(self.metric).title
+        words = info(self.metric).words
         if not self.judged:
             few = f"{self.samples} samples are too few to choose on"
-            return f"{self.rule.name}, fitted for {title}: {few}"
+            return f"{self.rule.name}, fitted for {words}: {few}"
         values = {judged.name: f"{judged.value:.4f}" for judged in self.judged}
         own = values.pop(self.rule.name)
         others = ", ".join(f"{name} {value}" for name, value in values.items())
-        line = f"{self.rule.name}, chosen for {title} on {self.samples} samples: {own}"
+        line = f"{self.rule.name}, chosen for {words} on {self.samples} samples: {own}"
         return f"{line}; {others}" if others else line
 
 
@@ -185,7 +185,7 @@ def _judge(rules: Sequence[Rule], data: Validation) -> tuple[JudgedRule, ...]:
     parts = [per_sample(data, _decided(rule, data, folds)) for rule in rules]
     values = [float(part.mean()) for part in parts]
     best = int(np.argmax(values))
-    sign = 1.0 if info(data.metric).larger_is_better else -1.0
+    sign = info(data.metric).sign
     return tuple(
         JudgedRule(
             rule.name,
