@@ -47,7 +47,9 @@ TERMS = (
     "label_frequency",
     "pair_attraction",
 )
-BLOCK_CELLS = 1 << 21
+BLOCK_CELLS = 1 << 19
+"""Cells of candidate sets that are worked on at once: what a processor's cache holds."""
+CELLS_PER_SAMPLE = 1024
 MOST_SAMPLES = 8192
 """A handful of weights need no more; a larger validation part is thinned evenly."""
 STEEPEST = 20.0
@@ -146,7 +148,7 @@ class SetPosterior:
         candidates, logits, terms = self._terms(seen, block)
         weights = torch.tensor(self.weights, dtype=torch.float64)
         values = (terms @ weights).masked_fill(~candidates.valid, -torch.inf)
-        held, independent_sets = _held_mass(candidates, logits)
+        held, independent_sets = _held_mass(candidates, logits, terms[:, :, 0])
         chance = logits.sigmoid()
         taken = (independent_sets[:, None] @ candidates.sets).squeeze(1)
         outside = (candidates.in_play(chance) - taken) / (1 - held)[:, None]
@@ -161,7 +163,7 @@ class SetPosterior:
         scores = torch.from_numpy(np.ascontiguousarray(block)).double()
         logits = torch.from_numpy(self.calibrator.log_odds(block)).double()
         logits = logits.clamp(-30, 30)
-        candidates = propose(scores, logits, seen, seen.largest)
+        candidates = propose(scores, logits, seen)
         return candidates, logits, set_terms(candidates, scores, logits, seen, own)
 
     def _learned_from(
@@ -172,7 +174,7 @@ class SetPosterior:
         candidates, logits, terms = self._terms(seen, block, own if leave_out else None)
         # A set of other labels than those in play has another key.
         hit = (candidates.keys == own[:, None]) & candidates.valid
-        held, _ = _held_mass(candidates, logits)
+        held, _ = _held_mass(candidates, logits, terms[:, :, 0])
         return terms.numpy(), candidates.valid.numpy(), hit.numpy(), held.logit().numpy()
 
     def to_config(self) -> Config:
@@ -207,51 +209,43 @@ def set_terms(
         seen: label sets of the training part.
         own: keys of the samples' true sets, where these are among those counted.
     """
-    # Beyond this a score is as sure as can be, and the sums below stay exact enough.
+    # Beyond this a score is as sure as can be, and the difference below stays exact enough.
     limited = scores.clamp(-STEEPEST, STEEPEST)
-    up = candidates.in_play(limited.exp())
-    rest = (limited.exp().sum(1) - up.sum(1)).clamp(min=0)
-    outside = ((1 - candidates.sets) @ up[:, :, None]).squeeze(2) + rest[:, None]
-    size = candidates.sets.sum(2)
-    counts = seen.count(candidates.keys)
+    up, down = limited.exp(), (-limited).exp()
+    odds = seen.label_log_odds.expand_as(up)
+    columns = [candidates.in_play(values) for values in (logits, down, up, odds)]
+    columns.append(torch.ones_like(columns[0]))
+    log_odds, inside_down, inside_up, prior, size = (
+        candidates.sets @ torch.stack(columns, 2)
+    ).unbind(2)
+    counts = candidates.counts
     if own is not None:
         counts = counts - (candidates.keys == own[:, None]).double()
     terms = (
-        candidates.sums(candidates.in_play(logits)),
-        -candidates.sums(candidates.in_play((-limited).exp())).log1p(),
-        -outside.log1p(),
+        log_odds,
+        -inside_down.log1p(),
+        -(up.sum(1, keepdim=True) - inside_up).clamp(min=0).log1p(),
         size,
         seen.size_log_chances[size.long()],
         counts.log1p(),
         (counts > 0).double(),
-        candidates.sums(candidates.in_play(seen.label_log_odds)),
-        _attraction(candidates, size, seen),
+        prior,
+        candidates.attraction,
     )
     return torch.stack(terms, 2)
 
 
-def _attraction(candidates: Candidates, size: Tensor, seen: SeenSets) -> Tensor:
-    """Mean attraction of a set's labels to its others, summed over the labels; (samples, C)."""
-    table = seen.attraction
-    if table is None:
-        return torch.zeros_like(size)
-    labels = candidates.labels
-    pairs = table[labels[:, :, None], labels[:, None, :]].double()
-    total = ((candidates.sets @ pairs) * candidates.sets).sum(2) / 2
-    return total / (size - 1).clamp(min=1)
-
-
-def _held_mass(candidates: Candidates, logits: Tensor) -> tuple[Tensor, Tensor]:
+def _held_mass(candidates: Candidates, logits: Tensor, odds: Tensor) -> tuple[Tensor, Tensor]:
     """What independent labels give to all candidates, (samples,), and to each, (samples, C)."""
     none = -torch.nn.functional.softplus(logits).sum(1, keepdim=True)
-    each = (candidates.sums(candidates.in_play(logits)) + none).exp()
+    each = (odds + none).exp()
     each = each.masked_fill(~candidates.valid, 0.0)
     return each.sum(1).clamp(1e-4, 1 - 1e-4), each
 
 
 def _blocks(samples: int, labels: int) -> Iterator[slice]:
     """Slices of samples whose candidates fit into bounded memory."""
-    step = max(1, min(BLOCK_CELLS // 1600, 8 * BLOCK_CELLS // labels))
+    step = max(1, min(BLOCK_CELLS // CELLS_PER_SAMPLE, BLOCK_CELLS // labels))
     for start in range(0, samples, step):
         yield slice(start, start + step)
 
