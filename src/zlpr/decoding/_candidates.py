@@ -33,6 +33,7 @@ class Candidates:
         labels: the M labels in play, most probable first, shape (samples, M).
         sets: which of them are in each candidate, 0.0 or 1.0, shape (samples, C, M).
         keys: sums of the sets' keys, shape (samples, C).
+        places: of the sets among the seen ones, -1 for one that was never seen, (samples, C).
         counts: how often each set was seen, shape (samples, C).
         attraction: of the labels in each set, shape (samples, C); see `SeenSets`.
         valid: False for repetitions and for what cannot be, shape (samples, C).
@@ -41,6 +42,7 @@ class Candidates:
     labels: Tensor
     sets: Tensor
     keys: Tensor
+    places: Tensor
     counts: Tensor
     attraction: Tensor
     valid: Tensor
@@ -70,9 +72,10 @@ def propose(scores: Tensor, logits: Tensor, seen: SeenSets) -> Candidates:
     place = seen.find(keys[:, : masks.shape[1]].contiguous())
     whole = sizes[:, masks.shape[1] :] == seen.sizes[best.indices]
     valid = torch.cat([_is_new(masks) & ~best.among(place), whole], 1) & (impossible == 0)
-    counts = torch.cat([seen.how_often_or_never[place], seen.how_often[best.indices]], 1)
+    places = torch.cat([place, best.indices], 1)
     attraction = torch.cat([_attraction(free, labels, seen), seen.set_attraction[best.indices]], 1)
-    return Candidates(labels, sets, keys, counts, attraction, valid)
+    counts = seen.how_often_or_never[places]
+    return Candidates(labels, sets, keys, places, counts, attraction, valid)
 
 
 def _key_size_impossible(

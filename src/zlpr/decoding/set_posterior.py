@@ -30,6 +30,7 @@ from zlpr.decoding._rule import (
     check_numbers,
     check_width,
 )
+from zlpr.decoding._score_cells import ScoreCells, learn_cells
 from zlpr.decoding._seen_sets import SeenSets
 from zlpr.decoding.calibration import Calibrator
 from zlpr.metrics._inputs import LabelSets as SampleLabels
@@ -90,12 +91,14 @@ class SetPosterior:
         seen: label sets of the training part.
         weights: w, one for each of `TERMS`.
         inside: slope and intercept of the log odds that the true set is a candidate.
+        cells: corrections for parts of the space of scores, where there is data for them.
     """
 
     calibrator: Calibrator = field(default_factory=Calibrator)
     seen: SeenSets | None = None
     weights: list[float] = field(default_factory=list)
     inside: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    cells: ScoreCells | None = None
 
     def __post_init__(self) -> None:
         for name, length in (("weights", len(TERMS)), ("inside", 2)):
@@ -106,8 +109,8 @@ class SetPosterior:
             for value in values:
                 if abs(value) > 1e9:
                     raise UserError(f"{name} of label sets must lie within 1e9, got {value:g}")
-        if bool(self.weights) != (self.seen is not None):
-            raise UserError("label sets need both weights and seen sets, or neither")
+        if bool(self.weights) != (self.seen is not None) or (self.cells and not self.seen):
+            raise UserError("label sets need both weights and seen sets, or neither and no cells")
         slopes = self.calibrator.temperature
         if self.seen and isinstance(slopes, list) and len(slopes) != self.seen.num_labels:
             raise UserError(
@@ -134,7 +137,26 @@ class SetPosterior:
         self.seen = seen
         self.weights = conditional_regression(terms[found], valid[found], hit[found]).tolist()
         self.inside = logistic_regression(held[:, None], found, ridge=0.1).tolist()
+        self.cells = None
+        self.cells = self._learn_cells(seen, scores, true)
         return self
+
+    def _learn_cells(
+        self, seen: SeenSets, scores: FloatArray, true: BoolArray
+    ) -> ScoreCells | None:
+        """Corrections for samples whose true set was seen and is a candidate."""
+        keys = torch.from_numpy(true).double() @ seen.keys
+        logits, own, chance = [], [], []
+        for rows, posterior in self.posteriors(scores):
+            candidates = posterior.candidates
+            hit = (
+                (candidates.keys == keys[rows, None]) & candidates.valid & (candidates.places >= 0)
+            )
+            found = hit.any(1)
+            logits.append(self._log_odds(scores[rows])[found])
+            own.append(candidates.places[hit])
+            chance.append(posterior.chances[hit])
+        return learn_cells(torch.cat(logits), torch.cat(own), torch.cat(chance), len(seen.sets))
 
     def posteriors(self, scores: FloatArray) -> Iterator[tuple[slice, Posterior]]:
         """The posterior of checked scores, a block of samples at a time."""
@@ -154,15 +176,22 @@ class SetPosterior:
         outside = (candidates.in_play(chance) - taken) / (1 - held)[:, None]
         slope, intercept = self.inside
         inside = (slope * held.logit() + intercept).sigmoid()
-        return Posterior(candidates, values.softmax(1), inside, outside.clamp(0, 1), chance)
+        chances = values.softmax(1)
+        if self.cells is not None:
+            places, valid = candidates.places, candidates.valid
+            chances = self.cells.blend(logits, chances, places, valid)
+        return Posterior(candidates, chances, inside, outside.clamp(0, 1), chance)
+
+    def _log_odds(self, block: FloatArray) -> Tensor:
+        """Finite log odds, shape (samples, L)."""
+        return torch.from_numpy(self.calibrator.log_odds(block)).double().clamp(-30, 30)
 
     def _terms(
         self, seen: SeenSets, block: FloatArray, own: Tensor | None = None
     ) -> tuple[Candidates, Tensor, Tensor]:
         """Candidates, log odds of all labels, and the sets' terms (samples, C, TERMS)."""
         scores = torch.from_numpy(np.ascontiguousarray(block)).double()
-        logits = torch.from_numpy(self.calibrator.log_odds(block)).double()
-        logits = logits.clamp(-30, 30)
+        logits = self._log_odds(block)
         candidates = propose(scores, logits, seen)
         return candidates, logits, set_terms(candidates, scores, logits, seen, own)
 
@@ -184,17 +213,21 @@ class SetPosterior:
             "seen": None if self.seen is None else self.seen.to_config(),
             "weights": self.weights,
             "inside": self.inside,
+            "cells": None if self.cells is None else self.cells.to_config(),
         }
 
     @classmethod
     def from_config(cls, config: Any) -> "SetPosterior":
         """The posterior that `to_config` described."""
-        known = {"calibrator", "seen", "weights", "inside"}
+        known = {"calibrator", "seen", "weights", "inside", "cells"}
         if not isinstance(config, dict) or config.keys() != known:
             raise UserError(f"a posterior of label sets needs {', '.join(sorted(known))}")
         seen = None if config["seen"] is None else SeenSets.from_config(config["seen"])
         calibrator = Calibrator.from_config(config["calibrator"])
-        return cls(calibrator, seen, config["weights"], config["inside"])
+        cells = config["cells"]
+        if cells is not None and seen is not None:
+            cells = ScoreCells.from_config(cells, seen.num_labels, len(seen.sets))
+        return cls(calibrator, seen, config["weights"], config["inside"], cells)
 
 
 def set_terms(
