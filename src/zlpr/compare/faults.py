@@ -14,7 +14,7 @@ from scipy import sparse
 
 from zlpr import data, metrics
 from zlpr._errors import UserError
-from zlpr.compare._plain import from_plain
+from zlpr._typed_json import from_plain
 from zlpr.compare.cell import divide
 from zlpr.compare.grid import DataSpec, Grid, models_of, weight_files
 from zlpr.compare.records import LossSpec

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from zlpr._atomic import write_text
 from zlpr._errors import UserError
-from zlpr.compare._plain import from_plain, schema_of, to_plain
+from zlpr._typed_json import from_plain, schema_of, to_plain
 
 SCHEMA = 1
 """Raised when the meaning of a record's entries changes; older records are then left out."""
