@@ -54,12 +54,51 @@ def test_every_loss_learns_to_rank_better_than_by_frequency(data, name):
     assert quality(found) > quality(start) + 0.05
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [("zlpr", WholeData), ("focal", WholeData), ("ranking", Batches), ("dice2", Batches)],
-)
-def test_smooth_losses_see_the_whole_data(data, name, kind):
-    assert type(choose_solver(*data, TrainingConfig(loss=name))) is kind
+@pytest.mark.parametrize("name", registry.available())
+def test_every_loss_sees_the_whole_data(data, name):
+    assert type(choose_solver(*data, TrainingConfig(loss=name))) is WholeData
+
+
+@pytest.mark.parametrize("name", registry.available())
+def test_training_ends_where_more_of_it_would_change_little(data, name):
+    solver = WholeData(*data, TrainingConfig(loss=name))
+    regularisation = 0.1 * solver.balance()
+    usual = solver.solve(solver.start(), regularisation)
+    assert usual.steps < solvers.MAX_ITERATIONS
+    assert usual.last_tenth < 0.01
+    solver.tolerance, solver.max_iterations = 1e-6, 1000
+    more = solver.solve(usual.parameters, regularisation)
+    gain = solver.objective.reference / solver.objective.num_samples - more.loss
+    assert usual.loss - more.loss < 0.01 * gain
+
+
+@pytest.mark.parametrize("name", ["dice2", "sigmoid_f1", "two_way", "ranking", "warp", "hbm"])
+def test_the_whole_data_gets_further_than_many_epochs(data, name):
+    solver = WholeData(*data, TrainingConfig(loss=name))
+    adam = Batches(*data, TrainingConfig(loss=name, epochs=150))
+    regularisation = 0.1 * solver.balance()
+    found = solver.solve(solver.start(), regularisation)
+    theirs, _ = solver.objective(
+        adam.solve(adam.start(), regularisation).parameters, regularisation
+    )
+    assert found.loss <= 1.02 * theirs / solver.objective.num_samples
+
+
+def test_batches_go_on_until_a_round_gains_little(data):
+    solver = Batches(*data, TrainingConfig(loss="zlpr", mixup=0.4))
+    found = solver.solve(solver.start(), 0.5)
+    rounds, rest = divmod(found.steps, solvers.EPOCHS)
+    assert rest == 0
+    assert 2 <= rounds < solvers.MOST_ROUNDS
+    assert 0 <= found.last_tenth < 0.02
+    given = Batches(*data, TrainingConfig(loss="zlpr", mixup=0.4, epochs=4))
+    assert given.solve(given.start(), 0.5).steps == 4
+
+
+def test_scores_that_do_not_fit_at_once_go_in_batches(data, monkeypatch):
+    monkeypatch.setattr(solvers, "MOST_CELLS_AT_ONCE", 100)
+    assert type(choose_solver(*data, TrainingConfig(loss="dice2"))) is Batches
+    assert type(choose_solver(*data, TrainingConfig(loss="zlpr"))) is WholeData
 
 
 def test_weights_that_do_not_fit_go_in_batches(data, monkeypatch):

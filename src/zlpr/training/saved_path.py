@@ -67,18 +67,18 @@ class SavedEpochs:
         self._key = key
         self._saved = time.monotonic()
 
-    def load(self) -> tuple[int, dict[str, Tensor]] | None:
-        """Epochs done and the tensors then; None without a state of this very fit."""
+    def load(self) -> dict[str, Tensor] | None:
+        """The tensors after the last saved epoch; None without a state of this very fit."""
         if self._file is None or not self._file.exists():
             return None
         tensors, text = read_tensors(self._file)
-        return (int(text["epoch"]), tensors) if text["key"] == self._key else None
+        return tensors if text["key"] == self._key else None
 
-    def save(self, epoch: int, tensors: Mapping[str, Tensor]) -> None:
+    def save(self, tensors: Mapping[str, Tensor]) -> None:
         """Write the state, unless one was written a moment ago."""
         if self._file is None or time.monotonic() - self._saved < SECONDS_BETWEEN_SAVES:
             return
-        write_tensors(self._file, tensors, {"epoch": str(epoch), "key": self._key})
+        write_tensors(self._file, tensors, {"key": self._key})
         self._saved = time.monotonic()
 
 
