@@ -82,8 +82,12 @@ class FittedModel(abc.ABC):
         self.calibrator = calibrator or decoding.Calibrator()
 
     @abc.abstractmethod
-    def predict_scores(self, inputs: Any) -> NDArray[np.float32]:
-        """Scores of shape (samples, labels)."""
+    def read(self, inputs: Any) -> Any:
+        """Inputs as the model reads them: features, or tokens."""
+
+    @abc.abstractmethod
+    def score(self, read: Any) -> NDArray[np.float32]:
+        """Scores of shape (samples, labels) of what `read` gave."""
 
     @abc.abstractmethod
     def save_parts(self, folder: Path) -> dict[str, Any]:
@@ -95,6 +99,10 @@ class FittedModel(abc.ABC):
         cls, folder: Path, config: Mapping[str, Any], shared: Mapping[str, Any]
     ) -> "FittedModel":
         """Read what `save_parts` wrote; `shared` holds this class's own constructor arguments."""
+
+    def predict_scores(self, inputs: Any) -> NDArray[np.float32]:
+        """Scores of shape (samples, labels)."""
+        return self.score(self.read(inputs))
 
     def predict_proba(self, inputs: Any) -> NDArray[np.float32]:
         """Calibrated probabilities of shape (samples, labels)."""

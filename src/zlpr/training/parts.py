@@ -1,0 +1,109 @@
+"""How data is divided into parts, the same for every command: nothing is chosen on the test part."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+from zlpr._errors import UserError
+from zlpr.data import Dataset, data_digest, make_split
+
+SplitMethod = Literal["random", "stratified", "group", "published"]
+SPLIT_METHODS: tuple[SplitMethod, ...] = get_args(SplitMethod)
+# Where a test part is there and no validation part: as much of the rest as 8:1:1 would give.
+_VALIDATION_OF_REST = (8 / 9, 1 / 9, 0.0)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Data in the parts that a model is fitted, chosen and judged on.
+
+    Attributes:
+        train: what the weights are fitted to.
+        validation: what everything else is chosen on.
+        test: what the model is judged on, once; None where there is none.
+        whole: the data before it was divided; None where the parts came one by one.
+        method: how it was divided; "published" where it came so.
+        seed: of the draw.
+    """
+
+    train: Dataset
+    validation: Dataset
+    test: Dataset | None
+    whole: Dataset | None
+    method: SplitMethod
+    seed: int
+
+    @cached_property
+    def digest(self) -> str:
+        """Of the whole data, by which it is known again; of the parts where they came one by one."""
+        given = [part for part in (self.train, self.validation, self.test) if part is not None]
+        whole = given if self.whole is None else [self.whole]
+        return "+".join(data_digest(part) for part in whole)
+
+    def describe(self) -> dict[str, Any]:
+        """What a model's record says of its data."""
+        train = self.train
+        test = {} if self.test is None else {"test_samples": len(self.test)}
+        return {
+            "name": train.name,
+            "train_samples": len(train),
+            "validation_samples": len(self.validation),
+            **test,
+            "labels": train.num_labels,
+            "labels_per_sample": float(train.labels.nnz / max(len(train), 1)),
+            "split_method": self.method,
+            "split_seed": self.seed,
+            "sha256": self.digest,
+        }
+
+
+def divide(data: Dataset, method: SplitMethod | None = None, seed: int = 0) -> Parts:
+    """Divide data into training, validation and test part.
+
+    Args:
+        data: with or without a split of its own.
+        method: "published" keeps the data's own split, the others draw 8:1:1 by the seed; None
+            keeps a split where there is one and draws at random otherwise.
+        seed: of the draw.
+
+    A split without a validation part gives a ninth of its training part, drawn by the seed, so
+    that nothing is ever chosen on the test part.
+
+    Raises:
+        UserError: a split is asked for that the data does not have, or it lacks a training part.
+    """
+    name = data.name or "the data"
+    method = method or ("random" if data.split is None else "published")
+    if method == "published" and data.split is None:
+        raise UserError(f"{name}: no published split; give files or a column with one")
+    divided = data if method == "published" else make_split(data, method=method, seed=seed)
+    train, validation, test = (divided.part(part) for part in ("train", "validation", "test"))
+    if not len(train):
+        raise UserError(f"{name}: its split has no training part")
+    if not len(validation):
+        train, validation = hold_out(train, seed)
+    return Parts(train, validation, test if len(test) else None, data, method, seed)
+
+
+def combine(
+    train: Dataset, validation: Dataset | None, test: Dataset | None, seed: int = 0
+) -> Parts:
+    """Parts that came as data of their own, over all labels that any of them has.
+
+    A label without a training sample cannot be learned; that it is missed counts in the figures.
+    """
+    given = [part for part in (train, validation, test) if part is not None]
+    names = tuple(dict.fromkeys(name for part in given for name in part.label_names))
+    train = train.with_label_names(names)
+    if validation is None:
+        train, validation = hold_out(train, seed)
+    else:
+        validation = validation.with_label_names(names)
+    test = None if test is None else test.with_label_names(names)
+    return Parts(train, validation, test, None, "published", seed)
+
+
+def hold_out(train: Dataset, seed: int) -> tuple[Dataset, Dataset]:
+    """A ninth of a training part for validation, drawn by the seed, and the rest."""
+    drawn = make_split(train, seed=seed, fractions=_VALIDATION_OF_REST)
+    return drawn.part("train"), drawn.part("validation")
