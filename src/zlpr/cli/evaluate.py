@@ -84,8 +84,7 @@ def _read(model: "FittedModel", args: argparse.Namespace) -> "Dataset":
 
 def _as_in_training(model: "FittedModel", data: "Dataset") -> "Dataset":
     """Data that training divided, divided the same way: what a model has seen tells nothing."""
-    from zlpr.data import make_split
-    from zlpr.training.checkpoints import data_digest
+    from zlpr.data import data_digest, make_split
 
     known = model.record.data
     if data.split is not None or known.get("sha256") != data_digest(data):

@@ -335,7 +335,7 @@ def _judge(
 
 def _note_split(result: "FitResult", data: "Dataset", args: argparse.Namespace) -> None:
     """Let `zlpr evaluate` know this data again and divide it in the same way."""
-    from zlpr.training.checkpoints import data_digest
+    from zlpr.data import data_digest
 
     record = result.model.record
     split = {"split_method": args.split, "split_seed": args.seed, "sha256": data_digest(data)}

@@ -21,7 +21,6 @@ A grid is a TOML file:
 
 import dataclasses
 import hashlib
-import os
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,6 +28,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, get_args
 
+from zlpr._digest import tree_digest
 from zlpr._errors import UserError
 from zlpr._typed_json import from_plain
 from zlpr.compare.records import LossSpec, Settings, SplitMethod
@@ -245,13 +245,7 @@ def fingerprint(path: str) -> str:
     if path == "demo" and not root.exists():
         made_from = [resources.files("zlpr.data").joinpath(name) for name in DEMO_FILES]
         return hashlib.sha256(b"\0".join(file.read_bytes() for file in made_from)).hexdigest()[:16]
-    files = sorted(p for p in root.rglob("*") if p.is_file()) if root.is_dir() else [root]
-    whole = hashlib.sha256()
-    for file in files:
-        whole.update(os.fsencode(file.relative_to(root)) + b"\0")
-        with file.open("rb") as stream:
-            whole.update(hashlib.file_digest(stream, "sha256").digest())
-    return whole.hexdigest()[:16]
+    return tree_digest(root)[:16]
 
 
 def model_fingerprint(model: str) -> str:

@@ -2,6 +2,7 @@
 
 from zlpr.data import demo, download, plots, published, sources, statistics
 from zlpr.data.dataset import SPLIT_NAMES, Dataset, SplitName, split_name
+from zlpr.data.digest import data_digest
 from zlpr.data.formats import FORMATS
 from zlpr.data.reading import concatenate, iterate, join_parts, list_label_names, load, read
 from zlpr.data.rows import Block, ReadOptions
@@ -18,6 +19,7 @@ __all__ = [
     "SplitName",
     "SplitReport",
     "concatenate",
+    "data_digest",
     "demo",
     "download",
     "iterate",

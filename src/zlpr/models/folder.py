@@ -9,7 +9,6 @@ README.md          the model card
 """
 
 import contextlib
-import hashlib
 import importlib
 import json
 import os
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from zlpr import __version__, decoding
+from zlpr._digest import file_digest
 from zlpr._errors import UserError
 from zlpr.models.base import FittedModel, TrainingRecord
 from zlpr.models.card import model_card
@@ -61,7 +61,7 @@ def save(model: FittedModel, folder: str | os.PathLike[str]) -> None:
                 "seconds": record.seconds,
             },
             "files": {
-                path.name: _digest(path)
+                path.name: file_digest(path)
                 for path in sorted(beside.iterdir())
                 if path.name not in UNCHECKED
             },
@@ -156,7 +156,7 @@ def _check_files(folder: Path, config: Mapping[str, Any]) -> None:
         path = folder / name
         if not path.is_file():
             raise UserError(f"{path}: missing; the model folder is not complete")
-        if _digest(path) != expected:
+        if file_digest(path) != expected:
             raise UserError(
                 f"{path}: altered since the model was saved (another SHA-256 than in {CONFIG})"
             )
@@ -241,11 +241,6 @@ def _flush(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _write_json(path: Path, value: Any) -> None:
