@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--models",
         nargs="+",
         metavar="MODEL",
-        help="linear, or hf:NAME_OR_PATH; for every data set, also where a grid names others",
+        help="from 'zlpr models'; for every data set, also where a grid names others",
     )
     what.add_argument(
         "--losses",
@@ -47,7 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         metavar="NAME=VALUE",
         default=[],
-        help="training settings for every run, such as epochs=3",
+        help="training settings for every run, such as metric=micro_f1, or of one kind of model, "
+        "such as hf.epochs=3",
     )
     what.add_argument(
         "--data-root",
@@ -148,14 +149,16 @@ def _narrowed(grid: "Grid", losses: list[str]) -> "Grid":
 
 
 def _settings(entries: list[str]) -> dict[str, Any]:
-    from zlpr.compare.grid import parse_value
+    """Training settings; `hf.epochs=3` is a setting of one kind of model."""
+    from zlpr._named_values import named_values
 
-    settings = {}
-    for entry in entries:
-        name, sign, value = entry.partition("=")
-        if not sign or not name:
-            raise UserError(f"--set {entry}: expected NAME=VALUE")
-        settings[name] = parse_value(value)
+    settings: dict[str, Any] = {}
+    for name, value in named_values(entries, "--set").items():
+        kind, dot, own = name.partition(".")
+        if dot:
+            settings.setdefault(kind, {})[own] = value
+        else:
+            settings[name] = value
     return settings
 
 

@@ -9,7 +9,8 @@ from zlpr.compare.faults import find_faults, unreadable
 from zlpr.compare.folder import RunFolder
 from zlpr.compare.grid import Cell, Grid, cells
 from zlpr.compare.processes import ProcessWorkers, available_cores
-from zlpr.compare.runner import Progress, Workers, missing_cells, run_cells
+from zlpr.compare.runner import ComparisonProgress, Workers, missing_cells, run_cells
+from zlpr.training.registry import trainer_of
 
 
 @dataclass(frozen=True)
@@ -44,9 +45,9 @@ def carry_out(
     *,
     workers: int | None = None,
     ray: str | None = None,
-    watch: Callable[[Progress], None] = lambda progress: None,
+    watch: Callable[[ComparisonProgress], None] = lambda progress: None,
     seconds: float | None = None,
-) -> Progress:
+) -> ComparisonProgress:
     """Run the missing cells and leave a record of each.
 
     Args:
@@ -59,7 +60,7 @@ def carry_out(
     """
     plan.folder.write_grid([cell.settings for cell in plan.cells], plan.command)
     if not plan.missing:
-        return Progress(plan.missing, 1)
+        return ComparisonProgress(plan.missing, 1)
     place = Place(plan.command, 1, plan.folder.path / "checkpoints")
     chosen, place = _workers(plan, place, workers, ray)
     return run_cells(plan.missing, plan.folder, chosen, place, watch=watch, seconds=seconds)
@@ -85,7 +86,7 @@ def _default_count(plan: Plan, cores: int) -> int:
 
 
 def _trains_encoders(plan: Plan) -> bool:
-    return any(cell.settings.model != "linear" for cell in plan.missing)
+    return any(trainer_of(cell.settings.model).on_accelerator for cell in plan.missing)
 
 
 def _raise_all(faults: Sequence[str]) -> None:

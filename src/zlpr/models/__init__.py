@@ -26,5 +26,5 @@ _PLACES = {
     "load": "zlpr.models.folder",
     "save": "zlpr.models.folder",
 }
-__all__ = [*_PLACES]  # noqa: PLE0604
+__all__ = [*_PLACES]
 __getattr__, __dir__ = lazy_names(__name__, _PLACES)

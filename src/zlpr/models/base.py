@@ -113,8 +113,8 @@ class FittedModel(abc.ABC):
         chosen = np.asarray(self.decoder(self.predict_scores(inputs)))
         return [tuple(self.label_names[i] for i in np.flatnonzero(row)) for row in chosen]
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the model folder, whole or not at all."""
+    def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write the model folder, whole or not at all; a model there is replaced only if told."""
         from zlpr.models.folder import save
 
-        save(self, folder)
+        save(self, folder, overwrite=overwrite)

@@ -24,5 +24,5 @@ _PLACES = {
     "divide": "zlpr.training.parts",
     "fit": "zlpr.training.fitting",
 }
-__all__ = [*_PLACES]  # noqa: PLE0604
+__all__ = [*_PLACES]
 __getattr__, __dir__ = lazy_names(__name__, _PLACES)

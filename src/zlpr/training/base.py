@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     from zlpr.data import Dataset
     from zlpr.models.base import FittedModel
-    from zlpr.training.config import TrainingConfig
 
 
 @dataclass(frozen=True)

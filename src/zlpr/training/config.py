@@ -1,8 +1,8 @@
 """What a training run is told: what all kinds of models share, and how a kind adds its own.
 
-A kind's settings are a subclass of `TrainingConfig` beside its trainer; `TrainingConfig(...)` itself
-gives the one that its model is of, and refuses by name what that kind does not have. A field's
-help stands with it, and becomes that of the command line's flag.
+A kind's settings are a subclass of `TrainingConfig` beside its trainer; `TrainingConfig(...)` gives
+the one that its model is of, and refuses by name what that kind does not have. A field's help
+stands with it, and becomes that of the command line's flag.
 """
 
 import dataclasses

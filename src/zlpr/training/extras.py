@@ -29,7 +29,8 @@ from torch import Tensor, nn
 
 from zlpr._errors import UserError
 from zlpr.losses import registry, zlpr_divergence
-from zlpr.training.config import TrainingConfig
+from zlpr.training.linear import LinearConfig
+from zlpr.training.transformer import TransformerConfig
 
 RADIUS = 1.0
 """Length of the adversarial step over a text's token embeddings, each of which is about as long."""
@@ -61,7 +62,7 @@ class Extras:
     link_scale: float = 2.0
 
     @classmethod
-    def of(cls, config: TrainingConfig) -> "Extras":
+    def of(cls, config: TransformerConfig) -> "Extras":
         """The extras that the settings ask for, with the link of the loss they name."""
         return cls(
             label_smoothing=config.label_smoothing,
@@ -235,21 +236,16 @@ def without_dropout(network: nn.Module) -> Iterator[None]:
         network.train(training)
 
 
-def soften(loss: nn.Module, config: TrainingConfig, num_labels: int) -> nn.Module:
+def soften(loss: nn.Module, config: LinearConfig, num_labels: int) -> nn.Module:
     """The linear model's loss under the extras of the settings, itself where there are none.
 
     Label smoothing and mixup change scores and targets alone. R-Drop and virtual adversarial
     training need an encoder.
 
     Raises:
-        UserError: an extra does not suit the model or the loss.
+        UserError: an extra does not suit the loss.
     """
-    extras = Extras.of(config)
-    if extras.r_drop or extras.vat:
-        raise UserError(
-            "r_drop needs dropout and vat token embeddings; the linear model has neither: "
-            "choose a transformer, hf:NAME_OR_PATH"
-        )
+    extras = Extras(label_smoothing=config.label_smoothing, mixup=config.mixup)
     if not extras.label_smoothing and not extras.mixup:
         return loss
     check_soft_targets(loss, num_labels)

@@ -41,8 +41,8 @@ from zlpr.models.transformer import (
     quiet,
 )
 from zlpr.training import checkpoints
-from zlpr.training.batches import LabelledTexts, PaddedBatches
 from zlpr.training.base import ProgressCallback, Trained, TrainingProgress
+from zlpr.training.batches import LabelledTexts, PaddedBatches
 from zlpr.training.extras import Extras, check_soft_targets
 from zlpr.training.loss import bound_of, create_loss
 from zlpr.training.selection import is_better, validation_metric
@@ -153,7 +153,9 @@ def read_tokens(train: Dataset, validation: Dataset, config: TransformerConfig) 
         )
 
 
-def _network(train: Dataset, config: TransformerConfig, inputs: TokenizedParts) -> "PreTrainedModel":
+def _network(
+    train: Dataset, config: TransformerConfig, inputs: TokenizedParts
+) -> "PreTrainedModel":
     """The encoder with a new head for the data's labels."""
     network = load_network(
         argument_of(config.model),
@@ -448,7 +450,9 @@ def history(state: Any, config: TransformerConfig) -> list[TrainingProgress]:
             metric, loss = entry[f"eval_{config.metric}"], total / max(steps, 1)
             stage = f"epoch {round(entry['epoch'])} of {int(state.num_train_epochs)}"
             at = (entry["step"], state.max_steps)
-            lines.append(TrainingProgress(stage, *at, loss=loss, metric=metric, seconds=entry["seconds"]))
+            lines.append(
+                TrainingProgress(stage, *at, loss=loss, metric=metric, seconds=entry["seconds"])
+            )
             total, steps = 0.0, 0
     return lines
 

@@ -49,7 +49,7 @@ class Scaling:
     @classmethod
     def of(cls, features: Any) -> "Scaling":
         """What the training samples call for."""
-        if sparse.issparse(features):
+        if _is_sparse(features):
             scale = np.asarray(abs(features).max(axis=0).toarray(), dtype=np.float64).ravel()
             shift = np.zeros_like(scale)
         else:
@@ -60,7 +60,7 @@ class Scaling:
 
     def apply(self, features: Any) -> Any:
         """The features, shifted and scaled, of the same kind."""
-        if sparse.issparse(features):
+        if _is_sparse(features):
             scaled: Any = sparse.csr_array(features, copy=True)
             scaled.data /= self.scale[scaled.indices]
             return scaled
@@ -103,3 +103,7 @@ def check_features(features: Matrix | None) -> Any:
     if not np.isfinite(values).all():
         raise UserError("the features hold NaN or infinite values; the linear model takes numbers")
     return matrix
+
+
+def _is_sparse(matrix: Any) -> bool:
+    return bool(sparse.issparse(matrix))

@@ -1,4 +1,4 @@
-"""How data is divided into parts, the same for every command: nothing is chosen on the test part."""
+"""How data is divided, the same for every command: nothing is ever chosen on the test part."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -35,7 +35,7 @@ class Parts:
 
     @cached_property
     def digest(self) -> str:
-        """Of the whole data, by which it is known again; of the parts where they came one by one."""
+        """Of the whole data, by which it is known again; of the parts where they came alone."""
         given = [part for part in (self.train, self.validation, self.test) if part is not None]
         whole = given if self.whole is None else [self.whole]
         return "+".join(data_digest(part) for part in whole)
