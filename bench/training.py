@@ -40,7 +40,8 @@ from zlpr.data import Dataset, load, make_split
 from zlpr.decoding import Threshold
 from zlpr.metrics import evaluate
 from zlpr.training import TrainingConfig, fit
-from zlpr.training.linear import extract_features, train_linear
+from zlpr.training.linear_features import extract_features
+from zlpr.training.regularisation import train_linear
 
 REGULARISATION = 0.3
 # The published simplified split of GoEmotions: text, label numbers, id, without a header.

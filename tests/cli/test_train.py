@@ -74,10 +74,13 @@ def test_two_runs_write_the_same_weights(file, tmp_path):
         (["--metric", "luck"], "luck"),
         (["--regularisation", "-1"], "regularisation"),
         (["--model", "bert"], "hf:NAME_OR_PATH"),
-        (["--r-drop", "1"], "--r-drop is for transformers only, and --model is linear"),
-        (["--preset", "paper"], "--preset is for transformers only"),
-        (["--report-to", "tensorboard"], "--report-to is for transformers only"),
-        (["--model", "hf:x", "--analyzer", "char"], "--analyzer is for the linear model only"),
+        (["--r-drop", "1"], "model linear has no setting 'r_drop' (hf has)"),
+        (["--preset", "paper"], "no setting 'preset' (hf has)"),
+        (["--report-to", "tensorboard"], "no setting 'report_to' (hf has)"),
+        (
+            ["--model", "hf:x", "--analyzer", "char"],
+            "model hf has no setting 'features' (linear has)",
+        ),
         (["--min-count", "9999"], "min_count"),
     ],
 )
@@ -125,6 +128,7 @@ raise SystemExit(main(sys.argv[1:]))
         str(folder),
         "--loss",
         "bce",
+        "--overwrite",
     ]
     finished = subprocess.run(command, capture_output=True, text=True, check=False)
     assert finished.returncode == 1

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from zlpr._errors import UserError
-from zlpr._names import find, unknown
+from zlpr._names import unknown
 from zlpr._typed_json import from_plain
 from zlpr.models.registry import DEFAULT, available, kind_of
 
@@ -87,11 +87,15 @@ class TrainingConfig:
         from zlpr import decoding, losses, metrics
 
         kind_of(self.model)
-        find("loss", self.loss, dict.fromkeys(losses.available()))
-        find("decoding rule", self.decode, dict.fromkeys((AUTO, *decoding.available())))
         judged = [name for name, metric in metrics.METRICS.items() if metric.needs]
-        find("metric", self.metric, dict.fromkeys(judged))
-        find("metric to decide for", self.decode_metric, dict.fromkeys(decoding.DECISION_METRICS))
+        for name, what, allowed in (
+            ("loss", "loss", losses.available()),
+            ("decode", "rule", (AUTO, *decoding.available())),
+            ("decode_metric", "metric of label sets", decoding.DECISION_METRICS),
+            ("metric", "metric", judged),
+        ):
+            if getattr(self, name) not in allowed:
+                raise UserError(f"{name}: {unknown(what, getattr(self, name), allowed)}")
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> "TrainingConfig":

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from zlpr._errors import UserError
 from zlpr.data import Dataset
 from zlpr.models.base import TrainingRecord
 from zlpr.models.features import Matrix
@@ -17,7 +18,7 @@ from zlpr.training.linear import LinearConfig
 from zlpr.training.linear_features import ExtractedFeatures
 from zlpr.training.saved_path import Attempt, SavedPath
 from zlpr.training.selection import is_better, validation_metric
-from zlpr.training.solvers import Solver, choose_solver
+from zlpr.training.solvers import Solver, WholeData, choose_solver
 
 # Values of the regularisation: the scale of loss and features first, so that a loss and twice that
 # loss get the same model, then by this ratio in the direction in which validation improves.
@@ -39,6 +40,8 @@ def train_linear(
     if checkpoint is not None:
         claim(checkpoint, run)
     solver = choose_solver(features.train, train.labels, config)
+    if isinstance(solver, WholeData):
+        _refuse_batches(config)
     search = _Search(solver, features.validation, validation.labels, config, progress, checkpoint)
     best = search.run()
     weight, bias = solver.model(search.saved.parameters)
@@ -53,6 +56,16 @@ def train_linear(
         validation_scores=scores,
         num_features=weight.shape[0],
     )
+
+
+def _refuse_batches(config: LinearConfig) -> None:
+    """A setting that a fit on the whole data would not look at is a misunderstanding."""
+    for name in ("epochs", "batch_size", "learning_rate"):
+        if getattr(config, name) is not None:
+            raise UserError(
+                f"{name}: {config.loss} is trained on the whole data at once, without batches; "
+                "leave it out"
+            )
 
 
 class _Search:
