@@ -123,7 +123,7 @@ def test_a_failure_becomes_a_record(path, monkeypatch):
     def broken(*arguments, **options):
         raise ValueError("scores hold\nNaN")
 
-    monkeypatch.setattr(training, "fit", broken)
+    monkeypatch.setattr(module, "fit_parts", broken)
     made = run(path, LossSpec("zlpr", "zlpr"))
     assert made.status == "failed"
     assert made.error.startswith("ValueError: scores hold NaN (test_cell.py:")

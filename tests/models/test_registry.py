@@ -22,7 +22,7 @@ def test_a_kind_has_one_name_in_both_tables_and_in_folders(name):
 
 @pytest.mark.parametrize("model", ["", "liner", "hf", "hf:", "linear:x", "HF:x"])
 def test_a_model_that_is_none_is_named_with_those_there_are(model):
-    with pytest.raises(UserError, match="linear|hf:NAME_OR_PATH"):
+    with pytest.raises(UserError, match=r"linear|hf:NAME_OR_PATH"):
         registry.kind_of(model)
 
 
@@ -30,7 +30,8 @@ def test_the_kinds_and_their_settings_load_nothing_heavy():
     code = (
         "import sys; from zlpr.models import registry; from zlpr.training.registry import *;"
         "[config_of_kind(name) for name in registry.available()];"
-        "print([name for name in ('torch', 'numpy', 'scipy', 'transformers') if name in sys.modules])"
+        "heavy = ('torch', 'numpy', 'scipy', 'transformers');"
+        "print([name for name in heavy if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
