@@ -7,9 +7,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from zlpr.losses._arguments import Weight
-from zlpr.losses._bound import as_tensor
 from zlpr.losses._linear import Impl, LabelArguments, LinearHead, linear_losses
 from zlpr.losses._reduce import Reduction, reduce
+from zlpr.losses._threshold import as_tensor
 from zlpr.losses._tiles import BCETally, LSEPTally, ZLPRTally
 from zlpr.losses.binary import bce_loss
 from zlpr.losses.pairwise import lsep_loss

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from zlpr._names import find, make
-from zlpr.losses import balanced, binary, bounded, overlap, pairwise, zlpr
+from zlpr.losses import balanced, binary, learned_threshold, overlap, pairwise, zlpr
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,8 @@ class LossInfo:
         summary: One line.
         decides: Whether it places scores about a bound, so that labels are predicted where
             `score > bound`; if not, it only ranks.
-        bound: That bound, None where it only ranks. A module that learns its bound holds it in
-            `module.bound`.
+        bound: That bound, None where it only ranks. Losses that can be given another, or learn
+            it, call it their `threshold`.
         over_batch: Whether its value is one of the whole batch rather than a mean over samples.
         convex: Whether it is convex in the scores, with its default parameters.
         smooth: Whether its gradient is the continuous gradient of its value, with its default
@@ -239,16 +239,16 @@ _LOSSES = {
         ),
         _decides(
             "hbm",
-            bounded.hbm_loss,
-            bounded.HBMLoss,
+            learned_threshold.hbm_loss,
+            learned_threshold.HBMLoss,
             "ZLPR with a learned bound, a bias and a margin",
             smooth=False,
             link_scale=2.0,
         ),
         _decides(
             "adaptive_threshold",
-            bounded.adaptive_threshold_loss,
-            bounded.AdaptiveThresholdLoss,
+            learned_threshold.adaptive_threshold_loss,
+            learned_threshold.AdaptiveThresholdLoss,
             "softmax against a learned threshold class",
             convex=True,
         ),

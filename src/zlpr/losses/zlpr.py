@@ -13,10 +13,10 @@ from zlpr.losses._arguments import (
     check_scores,
     check_targets,
 )
-from zlpr.losses._bound import as_tensor, subtract_bound
 from zlpr.losses._module import LossModule
 from zlpr.losses._reduce import Reduction
 from zlpr.losses._sides import loss_from_indices, loss_from_targets
+from zlpr.losses._threshold import as_tensor, subtract_threshold
 
 
 def zlpr_loss(
@@ -68,7 +68,7 @@ def zlpr_loss(
     check_scores(scores)
     check_targets(scores, targets)
     weighting = Weighting.check(scores, label_mask, label_weight, pos_weight)
-    scores = subtract_bound(scores, threshold, "threshold")
+    scores = subtract_threshold(scores, threshold)
     return loss_from_targets(scores, targets, weighting, sample_weight, reduction)
 
 
@@ -117,7 +117,7 @@ def sparse_zlpr_loss(
     check_scores(scores)
     check_indices(indices, scores, num_labels=scores.shape[-1])
     weighting = Weighting.check(scores, label_mask, label_weight, pos_weight)
-    scores = subtract_bound(scores, threshold, "threshold")
+    scores = subtract_threshold(scores, threshold)
     return loss_from_indices(scores, indices, weighting, sample_weight, reduction)
 
 
