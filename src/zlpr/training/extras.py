@@ -20,7 +20,7 @@ loss's own link of the scores, `sigma(2 s)` for ZLPR and `sigma(s)` for binary c
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -47,7 +47,8 @@ class Extras:
         r_drop: weight of the divergence between two dropout passes.
         vat: weight of the divergence under the adversarial step.
         power_iterations: of the adversarial step's search.
-        link_scale: `k` in the probability `sigma(k s)` that the divergence compares.
+        link_scale: `k` in the probability `sigma(k s)` that the divergence compares; None where
+            neither r_drop nor vat is on, or to take that of a loss given by name.
 
     Examples:
         >>> Extras(label_smoothing=0.1).smooth(torch.tensor([1.0, 0.0]))
@@ -59,7 +60,7 @@ class Extras:
     r_drop: float = 0.0
     vat: float = 0.0
     power_iterations: int = 1
-    link_scale: float = 2.0
+    link_scale: float | None = None
 
     @classmethod
     def of(cls, config: TransformerConfig) -> "Extras":
@@ -69,8 +70,22 @@ class Extras:
             mixup=config.mixup,
             r_drop=config.r_drop,
             vat=config.vat,
-            link_scale=registry.info(config.loss).link_scale or 2.0,
-        )
+        ).linked(config.loss)
+
+    def linked(self, loss: str) -> "Extras":
+        """These extras with the link of a loss of the registry, where they compare probabilities.
+
+        Raises:
+            UserError: they do, and the loss has none.
+        """
+        if not (self.r_drop or self.vat) or self.link_scale is not None:
+            return self
+        scale = registry.info(loss).link_scale
+        if scale is None:
+            raise UserError(
+                f"r_drop and vat compare probabilities, and {loss} has none: it only ranks"
+            )
+        return replace(self, link_scale=scale)
 
     def smooth(self, targets: Tensor) -> Tensor:
         """Targets moved towards a half."""
@@ -80,6 +95,8 @@ class Extras:
 
     def divergence(self, scores: Tensor, other: Tensor, *, symmetric: bool = False) -> Tensor:
         """`D` per sample, shape (samples,), of scores of shape (samples, labels)."""
+        if self.link_scale is None:
+            raise ValueError("r_drop and vat compare probabilities sigma(k s): give link_scale=k")
         half = self.link_scale / 2  # zlpr_divergence compares sigma(2 s)
         return zlpr_divergence(scores * half, other * half, symmetric=symmetric, reduction="none")
 

@@ -173,10 +173,7 @@ def _network(
 def _checked_loss(config: TransformerConfig, train: Dataset) -> nn.Module:
     """The loss that the settings name, checked against the extras they ask for."""
     loss = create_loss(config, train.labels)
-    if registry.info(config.loss).link_scale is None and (config.r_drop or config.vat):
-        raise UserError(
-            f"r_drop and vat compare probabilities, and {config.loss} has none: it only ranks"
-        )
+    Extras.of(config)  # raises where they do not suit the loss
     if config.label_smoothing or config.mixup:
         check_soft_targets(loss, train.num_labels)
     return loss
