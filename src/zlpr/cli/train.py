@@ -75,6 +75,8 @@ def run(args: argparse.Namespace) -> None:
         parts = _parts(args, config.seed)
         if first and not args.json:
             _describe(parts.train, parts.validation, parts.test)
+            for note in parts.check():
+                print(f"  note: {note}")
         checkpoint = _checkpoint(out, args, first)
         with training_progress(config.metric, quiet=args.json or not first) as progress:
             result = fit_parts(parts, config, checkpoint=checkpoint, progress=progress)

@@ -43,7 +43,7 @@ from zlpr.data import Dataset, load
 from zlpr.losses import registry
 from zlpr.training import FitResult, Parts, TrainingConfig, TrainingProgress, divide
 from zlpr.training.base import ReadInputs
-from zlpr.training.fitting import check_parts, fit_parts
+from zlpr.training.fitting import check_data, fit_parts
 from zlpr.training.judging import own_bound
 from zlpr.training.parts import SplitMethod
 from zlpr.training.registry import trainer_of
@@ -127,7 +127,7 @@ def share_inputs(cell: Cell, dataset: Dataset | None = None) -> SharedInputs:
     whole = _data_of(cell) if dataset is None else dataset
     parts, test = divide_with_test(whole, settings.split, settings.seed)
     config = _config(settings, settings.loss.params)
-    check_parts(parts, config)
+    check_data(parts, config)
     inputs = trainer_of(settings.model).read(parts.train, parts.validation, config)
     return SharedInputs(parts, test, inputs, inputs.read(test.inputs))
 

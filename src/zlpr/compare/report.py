@@ -19,6 +19,7 @@ from zlpr.compare.statistics import MIN_DATASETS
 from zlpr.compare.summary import findings, overview
 from zlpr.compare.tables import (
     EMPTY,
+    LEAD_THAT_SHOWS,
     Cell,
     Table,
     all_tables,
@@ -36,8 +37,10 @@ OPEN_SECTIONS = 3
 """With more data sets than this, their sections start closed."""
 
 READING_THE_TABLES = (
-    "In percent, mean ± standard deviation over seeds; bold: best; ~: chance may explain its "
-    "distance from the best."
+    "In percent, mean ± standard deviation over seeds. Bold: best of its column. ~: these seeds do "
+    "not tell it from the best (paired test, 5 %), which is not to say that they are alike: the "
+    f"row '{LEAD_THAT_SHOWS}' has the smallest lead that could have been told from chance, by the "
+    "spread of the paired differences over the seeds (median over the losses compared)."
 )
 
 
@@ -93,6 +96,7 @@ def html_report(selection: Selection) -> str:
         warnings=warnings(selection),
         findings=findings(results, records),
         metrics=METRICS,
+        reading=READING_THE_TABLES,
         wins=wins_table(results),
         ranks=rank_table(results),
         diagrams=figures.critical_difference_diagrams(results),

@@ -7,7 +7,7 @@ import numpy as np
 
 from zlpr.compare.records import RunRecord
 from zlpr.compare.results import FITTED, METRICS, OWN, Column, Results
-from zlpr.compare.statistics import Spread, count_wins, standing
+from zlpr.compare.statistics import Spread, Standing, count_wins, standing
 from zlpr.metrics import MetricInfo
 
 
@@ -72,10 +72,23 @@ def _best_in_one(results: Results, column: Column) -> str:
         return text + "; one seed cannot tell this from chance."
     beaten = [loss for loss in stand.p_values if loss not in (*rivals, *stand.best)]
     if not beaten and len(rivals) > 1:
-        return text + ", but by no more than chance may explain."
-    if 0 < len(beaten) < len(rivals):
-        return text + f", beyond chance only of {_list(beaten)}."
-    return text + f"; {_list(rivals)} cannot be told apart from it."
+        told = "these seeds tell no loss from it"
+    elif 0 < len(beaten) < len(rivals):
+        told = f"beyond chance only of {_list(beaten)}"
+    else:
+        told = f"{_list(rivals)} cannot be told apart from it"
+    seeds = 0 if spread is None else spread.seeds
+    return f"{text}; {told}{_what_seeds_tell(stand, rivals, seeds)}."
+
+
+def _what_seeds_tell(stand: Standing, rivals: Sequence[str], seeds: int) -> str:
+    """How far ahead a loss would have to be: a lead that does not show may yet be there."""
+    leads = [100 * lead for loss in rivals if (lead := stand.leads[loss]) is not None]
+    if not leads:
+        return ""
+    low, high = f"{min(leads):.1f}", f"{max(leads):.1f}"
+    points = low if low == high else f"{low} to {high}"
+    return f" ({_count(seeds, 'seed')} could only show a lead of {points} points or more)"
 
 
 def _best_over_all(results: Results, column: Column) -> str:

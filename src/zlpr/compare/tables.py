@@ -16,9 +16,11 @@ from zlpr.data import published
 
 BEST_MARK, NOISE_MARK = "*", "~"
 LEGEND = (
-    f"{BEST_MARK} best, {NOISE_MARK} not told apart from the best beyond chance "
-    "(paired test over seeds, 5 %)"
+    f"{BEST_MARK} best, {NOISE_MARK} these seeds do not tell it from the best (paired test, 5 %)"
 )
+
+LEAD_THAT_SHOWS = "lead that shows"
+"""The row that says how far apart two losses must be for these seeds to tell them apart."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Cell:
         value: what to sort by; None where there is no figure.
         deviation: the printed spread over seeds, or "".
         best: whether it is the best of its column.
-        within_noise: whether chance may explain its difference from the best.
+        within_noise: whether these seeds do not tell it from the best.
     """
 
     text: str
@@ -55,7 +57,10 @@ class Table:
 
 
 def setting_table(results: Results, setting: Setting, columns: Sequence[Column] = COLUMNS) -> Table:
-    """One data set and model: a row per loss, in percent, mean and spread over seeds."""
+    """One data set and model: a row per loss, in percent, mean and spread over seeds.
+
+    The last row says how large a lead must be for these seeds to tell it from chance.
+    """
     stands = {column: standing(results, setting, column) for column in columns}
     rows = []
     for loss in results.losses:
@@ -70,6 +75,10 @@ def setting_table(results: Results, setting: Setting, columns: Sequence[Column] 
             noise = loss in stand.within_noise and not best
             cells.append(_spread_cell(spread, best=best, noise=noise))
         rows.append((loss, tuple(cells)))
+    leads = [None if stand is None else stand.lead_that_shows for stand in stands.values()]
+    if any(lead is not None for lead in leads):
+        shown = (EMPTY if lead is None else Cell(f"{100 * lead:.2f}") for lead in leads)
+        rows.append((LEAD_THAT_SHOWS, tuple(shown)))
     return Table(str(setting), tuple(column.title for column in columns), tuple(rows))
 
 

@@ -96,7 +96,7 @@ def fit_parts(
         progress: as in `fit`.
     """
     started = time.perf_counter()
-    check_parts(parts, config)
+    check_data(parts, config)
     trainer = trainer_of(config.model)
     inputs = inputs or trainer.read(parts.train, parts.validation, config)
     trained = trainer.train(
@@ -147,13 +147,13 @@ def _judged(
     )
 
 
-def check_parts(parts: Parts, config: TrainingConfig) -> None:
-    """Refuse data that no model can be fitted to, with a line that says why."""
-    for name, data in (("training", parts.train), ("validation", parts.validation)):
-        if len(data) == 0:
-            raise UserError(f"{data.name or 'the data'}: the {name} part has no samples")
-        if data.texts is None and "features" not in kind_of(config.model).reads:
-            raise UserError(f"model {config.model!r} reads texts, and this data holds features")
+def check_data(parts: Parts, config: TrainingConfig) -> None:
+    """Refuse data that no model can be fitted to, or chosen on, with a line that says why."""
+    if len(parts.train) == 0:
+        raise UserError(f"{parts.train.name or 'the data'}: the training part has no samples")
+    if parts.train.texts is None and "features" not in kind_of(config.model).reads:
+        raise UserError(f"model {config.model!r} reads texts, and this data holds features")
+    parts.check()
 
 
 def check_same_labels(train: Dataset, validation: Dataset) -> None:

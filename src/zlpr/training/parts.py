@@ -5,7 +5,8 @@ from functools import cached_property
 from typing import Any, Literal, get_args
 
 from zlpr._errors import UserError
-from zlpr.data import Dataset, data_digest, make_split
+from zlpr.data import Columns, Dataset, data_digest, make_split
+from zlpr.data.splits import check_parts
 
 SplitMethod = Literal["random", "stratified", "group", "published"]
 SPLIT_METHODS: tuple[SplitMethod, ...] = get_args(SplitMethod)
@@ -40,9 +41,19 @@ class Parts:
         whole = given if self.whole is None else [self.whole]
         return "+".join(data_digest(part) for part in whole)
 
+    def check(self) -> tuple[str, ...]:
+        """A sentence on each part that is too small to rely on.
+
+        Raises:
+            UserError: one is too small to choose anything on.
+        """
+        return check_parts(self.train, self.validation, self.test)
+
     def describe(self) -> dict[str, Any]:
         """What a model's record says of its data."""
         train = self.train
+        width = None if train.features is None else int(train.features.shape[1])
+        columns = train.columns or Columns(num_features=width)
         test = {} if self.test is None else {"test_samples": len(self.test)}
         return {
             "name": train.name,
@@ -54,6 +65,7 @@ class Parts:
             "split_method": self.method,
             "split_seed": self.seed,
             "sha256": self.digest,
+            "columns": columns.to_json(),
         }
 
 
