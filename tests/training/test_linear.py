@@ -40,7 +40,7 @@ def test_what_a_fit_on_the_whole_data_has_no_use_for_is_refused(setting):
 def test_the_same_seed_gives_the_same_bits_and_shared_features_the_same_model(loss):
     train, validation, _ = fitted.parts()
     config = TrainingConfig(loss=loss, **short(loss))
-    parts = Parts(train, validation, None, None, "published", 0)
+    parts = Parts(train, validation, None, {}, "published", 0)
     shared = fit_parts(parts, config, inputs=extract_features(train, validation))
     same(fit(train, validation, config), shared)
 

@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from zlpr._errors import UserError
+from zlpr.cli._reading import add_reading_arguments, given_reading
 
 if TYPE_CHECKING:
     from zlpr.compare import Grid, Selection
@@ -41,7 +42,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--seeds", type=int, metavar="N", help="seeds 0 to N-1; each redraws the split"
     )
-    what.add_argument("--split", choices=("random", "stratified", "published"))
+    what.add_argument(
+        "--split",
+        choices=("random", "stratified", "group", "published"),
+        help="how data is divided, 8:1:1 anew for each seed (default random), or as it came",
+    )
     what.add_argument(
         "--set",
         nargs="+",
@@ -67,7 +72,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--workers", type=int, metavar="N", help="runs at a time (default: cores)")
     how.add_argument("--ray", metavar="ADDRESS", help="run on a Ray cluster; 'local' starts one")
     how.add_argument("--minutes", type=float, metavar="N", help="start no run after N minutes")
+    how.add_argument(
+        "--overwrite", action="store_true", help="replace a comparison on other data in --out"
+    )
     how.add_argument("--json", action="store_true", help="print the figures as JSON")
+    add_reading_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -79,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
 
     folder = RunFolder(Path(args.out))
     command = shlex.join(["zlpr", *sys.argv[1:]])
-    todo = plan(_grid(args), folder, command)
+    todo = plan(_grid(args), folder, command, overwrite=args.overwrite)
     before = len(todo.cells) - len(todo.missing)
     _say(_opening(len(todo.cells), before))
     try:
@@ -119,8 +128,12 @@ def _grid(args: argparse.Namespace) -> "Grid":
         grid = read_grid(Path(args.grid), root)
     else:
         grid = with_root(preset(args.preset or "demo"), root or Path("data"))
+    reading = given_reading(args)
     if args.data:
-        grid = replace(grid, data=tuple(DataSpec(path) for path in args.data))
+        grid = replace(grid, data=tuple(DataSpec(path, read=reading) for path in args.data))
+    elif reading:
+        flag = next(iter(reading)).replace("_", "-")
+        raise UserError(f"--{flag} goes with --data; in a grid say read = {{ … }} beside the path")
     if args.models:
         grid = with_models(grid, args.models)
     if args.losses:

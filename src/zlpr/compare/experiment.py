@@ -23,16 +23,25 @@ class Plan:
     command: str
 
 
-def plan(grid: Grid, folder: RunFolder, command: str = "") -> Plan:
+def plan(grid: Grid, folder: RunFolder, command: str = "", *, overwrite: bool = False) -> Plan:
     """Check the whole grid and find what is left to do; nothing has run or been written yet.
+
+    Args:
+        grid: what to compare.
+        folder: where records and report go.
+        command: what asked for it.
+        overwrite: put it in the place of a comparison on other data.
 
     Raises:
         UserError: that names every fault of the grid: unknown losses, parameters, metrics and
             settings, values that they do not take, files that are missing or cannot be read,
-            models that cannot load or cannot read the data.
+            models that cannot load or cannot read the data; or the folder holds a comparison on
+            other data.
     """
     faults = find_faults(grid)
     everything = () if faults else tuple(cells(grid))
+    if everything and not overwrite:
+        folder.check_data([cell.settings for cell in everything])
     missing = tuple(missing_cells(everything, folder))
     needed = {cell.settings.data for cell in missing}
     entries = [entry for entry in grid.data if faults or entry.title in needed]

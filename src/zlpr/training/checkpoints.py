@@ -59,7 +59,7 @@ def describe_run(parts: Parts, config: TrainingConfig) -> dict[str, Any]:
         **settings,
         "zlpr": __version__,
         "torch": torch.__version__,
-        "data": parts.digest,
+        "data": parts.digests,
         "split": [parts.method, parts.seed],
     }
 

@@ -71,7 +71,9 @@ def fit(
         The model, ready to predict and to save with its figures, and how it came to be.
     """
     check_same_labels(train, validation)
-    parts = Parts(train, validation, test, None, "published", config.seed)
+    given = {"train": train, "validation": validation, "test": test}
+    sources = {name: part for name, part in given.items() if part is not None}
+    parts = Parts(train, validation, test, sources, "published", config.seed)
     return fit_parts(parts, config, checkpoint=checkpoint, progress=progress)
 
 

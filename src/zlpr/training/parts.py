@@ -1,5 +1,6 @@
 """How data is divided, the same for every command: nothing is ever chosen on the test part."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -22,7 +23,7 @@ class Parts:
         train: what the weights are fitted to.
         validation: what everything else is chosen on.
         test: what the model is judged on, once; None where there is none.
-        whole: the data before it was divided; None where the parts came one by one.
+        sources: the data as it came: "whole", or by part where the parts came one by one.
         method: how it was divided; "published" where it came so.
         seed: of the draw.
     """
@@ -30,16 +31,14 @@ class Parts:
     train: Dataset
     validation: Dataset
     test: Dataset | None
-    whole: Dataset | None
+    sources: Mapping[str, Dataset]
     method: SplitMethod
     seed: int
 
     @cached_property
-    def digest(self) -> str:
-        """Of the whole data, by which it is known again; of the parts where they came alone."""
-        given = [part for part in (self.train, self.validation, self.test) if part is not None]
-        whole = given if self.whole is None else [self.whole]
-        return "+".join(data_digest(part) for part in whole)
+    def digests(self) -> dict[str, str]:
+        """Of the data as it came, by which it is known again."""
+        return {name: data_digest(data) for name, data in self.sources.items()}
 
     def check(self) -> tuple[str, ...]:
         """A sentence on each part that is too small to rely on.
@@ -64,7 +63,7 @@ class Parts:
             "labels_per_sample": float(train.labels.nnz / max(len(train), 1)),
             "split_method": self.method,
             "split_seed": self.seed,
-            "sha256": self.digest,
+            "sha256": self.digests.get("whole", self.digests),
             "columns": columns.to_json(),
         }
 
@@ -94,7 +93,33 @@ def divide(data: Dataset, method: SplitMethod | None = None, seed: int = 0) -> P
         raise UserError(f"{name}: its split has no training part")
     if not len(validation):
         train, validation = hold_out(train, seed)
-    return Parts(train, validation, test if len(test) else None, data, method, seed)
+    return Parts(train, validation, test if len(test) else None, {"whole": data}, method, seed)
+
+
+def divide_again(data: Dataset, known: Mapping[str, Any]) -> tuple[Dataset, str]:
+    """Data that a model was trained on, divided as then, and a sentence on it; else as it is.
+
+    Args:
+        data: labelled, in its own labels.
+        known: what the model's record says of its data, from `Parts.describe`.
+
+    Returns:
+        The data, and what must be said of it; an empty text where the model has not seen it.
+    """
+    seen = known.get("sha256")
+    if data.split is not None or not seen:
+        return data, ""
+    digest = data_digest(data)
+    if digest == seen:
+        divided = make_split(data, method=known["split_method"], seed=known["split_seed"])
+        return divided, (
+            "the model was trained on a part of this data; by default the figures are of the test "
+            "part, divided as then"
+        )
+    for part, used in (("train", "trained"), ("validation", "chosen")):
+        if isinstance(seen, Mapping) and seen.get(part) == digest:
+            return data, f"the model was {used} on this very data, which tells nothing of new data"
+    return data, ""
 
 
 def combine(
@@ -104,15 +129,16 @@ def combine(
 
     A label without a training sample cannot be learned; that it is missed counts in the figures.
     """
-    given = [part for part in (train, validation, test) if part is not None]
-    names = tuple(dict.fromkeys(name for part in given for name in part.label_names))
+    given = {"train": train, "validation": validation, "test": test}
+    sources = {name: part for name, part in given.items() if part is not None}
+    names = tuple(dict.fromkeys(name for part in sources.values() for name in part.label_names))
     train = train.with_label_names(names)
     if validation is None:
         train, validation = hold_out(train, seed)
     else:
         validation = validation.with_label_names(names)
     test = None if test is None else test.with_label_names(names)
-    return Parts(train, validation, test, None, "published", seed)
+    return Parts(train, validation, test, sources, "published", seed)
 
 
 def hold_out(train: Dataset, seed: int) -> tuple[Dataset, Dataset]:
