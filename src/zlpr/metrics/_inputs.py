@@ -44,7 +44,7 @@ Labels: TypeAlias = NDArray[Any] | torch.Tensor | CSRMatrix | Sequence[Sequence[
 
 
 @dataclass(frozen=True)
-class LabelSets:
+class LabelPositions:
     """The labels of a block of samples, as positions sorted by row, then column.
 
     Attributes:
@@ -65,7 +65,7 @@ class LabelSets:
         return self.rows * self.num_labels + self.columns
 
     @classmethod
-    def from_cells(cls, cells: IntArray, samples: int, num_labels: int) -> "LabelSets":
+    def from_cells(cls, cells: IntArray, samples: int, num_labels: int) -> "LabelPositions":
         """From sorted, unique positions in the flattened matrix."""
         rows = cells // num_labels
         counts = np.bincount(rows, minlength=samples)
@@ -78,7 +78,7 @@ class DenseLabels:
     def __init__(self, name: str, values: NDArray[Any]) -> None:
         self.name, self.values, self.shape = name, values, values.shape
 
-    def block(self, start: int, stop: int) -> LabelSets:
+    def block(self, start: int, stop: int) -> LabelPositions:
         """The label sets of samples `start` to `stop`."""
         values = self.values[start:stop]
         positive = values if values.dtype == bool else values == 1
@@ -86,7 +86,7 @@ class DenseLabels:
         if values.dtype != bool and len(cells) != np.count_nonzero(values):
             wrong = values[(values != 0) & ~positive][0]
             raise ValueError(f"{self.name} must hold only 0 and 1 (or booleans), found {wrong}")
-        return LabelSets.from_cells(cells, *values.shape)
+        return LabelPositions.from_cells(cells, *values.shape)
 
 
 class SparseLabels:
@@ -105,7 +105,7 @@ class SparseLabels:
         if self.data.dtype != bool and not ((self.data == 0) | (self.data == 1)).all():
             raise ValueError(f"{name} must hold only 0 and 1 (or booleans)")
 
-    def block(self, start: int, stop: int) -> LabelSets:
+    def block(self, start: int, stop: int) -> LabelPositions:
         """The label sets of samples `start` to `stop`."""
         stored = slice(self.indptr[start], self.indptr[stop])
         sizes = np.diff(self.indptr[start : stop + 1])
@@ -114,16 +114,16 @@ class SparseLabels:
         cells = cells[self.data[stored].astype(bool)]
         if (np.diff(cells) <= 0).any():
             cells = np.unique(cells)
-        return LabelSets.from_cells(cells, stop - start, self.shape[1])
+        return LabelPositions.from_cells(cells, stop - start, self.shape[1])
 
 
 @dataclass(frozen=True)
-class Block:
+class SampleBlock:
     """A few samples: their true labels and, where given, scores and predicted labels."""
 
-    true: LabelSets
+    true: LabelPositions
     scores: FloatArray | None
-    predicted: LabelSets | None
+    predicted: LabelPositions | None
 
 
 def check_empty(empty: str) -> None:
@@ -178,7 +178,7 @@ def score_block(name: str, scores: FloatArray, start: int, stop: int) -> FloatAr
 
 def blocks(
     y_true: Any, y_score: Any = None, y_pred: Any = None, *, num_labels: int | None = None
-) -> Iterator[Block]:
+) -> Iterator[SampleBlock]:
     """Check that the matrices belong together, then hand them out a few samples at a time."""
     true = as_labels("y_true", y_true)
     scores = None if y_score is None else as_scores("y_score", y_score)
@@ -194,7 +194,7 @@ def blocks(
     step = max(1, BLOCK_CELLS // labels)
     for start in range(0, samples, step):
         stop = min(start + step, samples)
-        yield Block(
+        yield SampleBlock(
             true.block(start, stop),
             None if scores is None else score_block("y_score", scores, start, stop),
             None if predicted is None else predicted.block(start, stop),
