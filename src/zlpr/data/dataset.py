@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from zlpr._errors import UserError
+from zlpr.data.columns import Columns
 
 SplitName = Literal["train", "validation", "test"]
 SPLIT_NAMES: tuple[SplitName, ...] = get_args(SplitName)
@@ -45,6 +46,7 @@ class Dataset:
         split: per sample one of "train", "validation", "test", or None where the data has no split.
         name: what to call the data in tables and records.
         notes: what reading the data had to say, such as how many bad rows were dropped.
+        columns: what was read as what, where the data comes from a file.
 
     Examples:
         >>> data = Dataset.from_label_sets([{"red"}, {"blue", "red"}], texts=["a", "b"])
@@ -61,6 +63,7 @@ class Dataset:
     name: str = ""
     groups: Sequence[str] | None = None
     notes: tuple[str, ...] = ()
+    columns: Columns | None = None
 
     def __post_init__(self) -> None:
         samples, labels = self.labels.shape

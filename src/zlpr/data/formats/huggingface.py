@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from zlpr._errors import UserError
-from zlpr.data.columns import find_roles
 from zlpr.data.dataset import SPLIT_NAMES, Dataset, SplitName, split_name
 from zlpr.data.formats.parquet import class_names, named_classes
 from zlpr.data.problems import Problems
+from zlpr.data.roles import find_roles
 from zlpr.data.rows import Block, ReadOptions, sample_columns
 
 HUB = "hf:"

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from zlpr._errors import UserError
-from zlpr.data.columns import find_roles
 from zlpr.data.dataset import Dataset
 from zlpr.data.files import read_text
 from zlpr.data.formats.json_lines import Rows, columns_of, json_rows
 from zlpr.data.problems import Problems, quote
+from zlpr.data.roles import find_roles
 from zlpr.data.rows import Block, ReadOptions
 
 MAX_TEXT = 1 << 30

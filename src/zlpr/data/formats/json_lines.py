@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from zlpr.data.columns import MISSING, Roles, find_roles
 from zlpr.data.dataset import Dataset
 from zlpr.data.files import Lines, read_lines
 from zlpr.data.problems import Problems, quote
+from zlpr.data.roles import MISSING, Roles, find_roles
 from zlpr.data.rows import Block, ReadOptions, sample_columns
 
 # json.loads without its checks of the argument's type and of the white space around it, which

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from zlpr._errors import UserError
-from zlpr.data.columns import INDICATORS
 from zlpr.data.dataset import Dataset, split_name
 from zlpr.data.files import COMPRESSED_SUFFIXES, Lines, open_bytes, read_lines
 from zlpr.data.problems import Problems, quote
+from zlpr.data.roles import INDICATORS
 from zlpr.data.rows import Block, ReadOptions, features_of
 
 MAX_XML = 64 * 1024 * 1024

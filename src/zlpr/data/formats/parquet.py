@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from zlpr._errors import UserError
-from zlpr.data.columns import find_roles
 from zlpr.data.dataset import Dataset
 from zlpr.data.files import check_file
 from zlpr.data.problems import Problems
+from zlpr.data.roles import find_roles
 from zlpr.data.rows import Block, ReadOptions, sample_columns
 
 _BATCH_ROWS = 2000

@@ -32,11 +32,19 @@ _ROW = re.compile(r"(\d+(?:,\d+)*)?((?:\s+\d+:[^\s:]+)*)\s*", re.ASCII)
 
 @dataclass(frozen=True)
 class Header:
-    """What the first line announces; None where there is no header."""
+    """What the first line announces; None where there is no header.
+
+    Attributes:
+        samples: how many rows.
+        features: how many features, or at most.
+        labels: how many labels.
+        sure: whether there are so many features, and not only as many as rows show.
+    """
 
     samples: int | None
     features: int
     labels: int | None
+    sure: bool = True
 
 
 def read_blocks(path: Path, options: ReadOptions, problems: Problems) -> Iterator[Block]:
@@ -46,7 +54,7 @@ def read_blocks(path: Path, options: ReadOptions, problems: Problems) -> Iterato
     rows = 0
     for lines in read_lines(path, options.encoding):
         if header is None:
-            header = parse_header(str(path), lines.texts[0])
+            header = parse_header(str(path), lines.texts[0], options)
             if header.labels is not None:
                 names = tuple(map(str, range(header.labels)))
                 lines = Lines(lines.first + 1, lines.texts[1:])
@@ -60,11 +68,15 @@ def read_blocks(path: Path, options: ReadOptions, problems: Problems) -> Iterato
         problems.doubt(1, f"the header announces {header.samples:,} rows, the file has {rows:,}")
 
 
-def parse_header(file: str, line: str) -> Header:
-    """Read the first line, and refuse what no memory could hold."""
+def parse_header(file: str, line: str, options: ReadOptions) -> Header:
+    """Read the first line, and refuse what no memory could hold.
+
+    A file without a header has as many features as the one that it is read like.
+    """
     found = _HEADER.fullmatch(line)
     if found is None:
-        return Header(None, MAX_FEATURES, None)
+        width = options.like.num_features if options.like is not None else None
+        return Header(None, width or MAX_FEATURES, None, sure=bool(width))
     # Twenty digits are beyond every limit already, and int() refuses thousands of them.
     samples, features, labels = (int(number[:20]) for number in found.groups())
     if labels > MAX_LABELS:
@@ -120,7 +132,7 @@ def _assembled(
     if not np.isfinite(values).all():
         raise ValueError("a value is not finite")
     width = header.features
-    if header.samples is None:
+    if not header.sure:
         width = int(indices.max()) + 1 if len(indices) else 0
     matrix = sparse.csr_array((values, indices, np.array(ends)), shape=(len(rows), width))
     matrix.sum_duplicates()

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TextIO
 
 from zlpr._errors import UserError
-from zlpr.data.columns import DELIMITERS, find_roles, is_known_name
 from zlpr.data.dataset import Dataset
 from zlpr.data.files import MAX_LINE, plain_suffix, read_lines
 from zlpr.data.problems import Problems, quote
+from zlpr.data.roles import DELIMITERS, find_roles, is_known_name
 from zlpr.data.rows import Block, ReadOptions, sample_columns
 
 BLOCK_ROWS = 2000
@@ -40,7 +40,7 @@ def read_blocks(path: Path, options: ReadOptions, problems: Problems) -> Iterato
         if fitting:
             cells = zip(*(fields for _, fields in fitting), strict=True)
             columns = dict(zip(names, cells, strict=True))
-            roles = roles or find_roles(str(path), columns, options)
+            roles = roles or find_roles(str(path), columns, options, header=has_names)
             yield roles.block(columns, [line for line, _ in fitting], problems)
 
 
@@ -58,6 +58,8 @@ def _fits(row: Row, names: Sequence[str], problems: Problems) -> bool:
 def _header(file: str, fields: list[str], options: ReadOptions) -> tuple[list[str], bool]:
     """The names of the columns, and whether the first row held them."""
     header = options.header
+    if header is None and options.like is not None and not options.columns():
+        header = options.like.header
     if header is None:
         kinds = {type(column) for column in options.columns()}
         header = str in kinds or any(is_known_name(field) for field in fields)
