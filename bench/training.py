@@ -86,7 +86,8 @@ def timed(work: Callable[[], Any], repeat: int) -> tuple[list[float], Any]:
 def fit_once(data: dict[str, Dataset], config: TrainingConfig) -> Any:
     """Features of the training texts and one fit, as the peers do it."""
     nothing = data["validation"].select([0])
-    return train_linear(data["train"], nothing, config).model
+    features = extract_features(data["train"], nothing, config.features)
+    return train_linear(data["train"], nothing, config, features, run={}).model
 
 
 def run_peer(name: str, python: str, source: Path, repeat: int) -> tuple[list[float], Any] | str:
@@ -153,7 +154,7 @@ def choosing(data: dict[str, Dataset], args: argparse.Namespace) -> dict[str, fl
 
     def run(regularisation: float | None) -> Any:
         config = TrainingConfig(regularisation=regularisation)
-        return train_linear(data["train"], data["validation"], config, features=features)
+        return train_linear(data["train"], data["validation"], config, features, run={})
 
     path, chosen = timed(lambda: run(None), args.repeat)
     single, _ = timed(lambda: run(chosen.chosen["regularisation"]), args.repeat)
