@@ -16,7 +16,7 @@ from zlpr._errors import UserError
 from zlpr.data import demo
 from zlpr.data.columns import Columns
 from zlpr.data.dataset import SPLIT_NAMES, Dataset, SplitName, split_name
-from zlpr.data.files import plain_suffix, read_lines
+from zlpr.data.files import file_faults, plain_suffix, read_lines
 from zlpr.data.formats import FORMATS, SUFFIXES, Format, find_format, huggingface, named_format
 from zlpr.data.problems import Problems, quote
 from zlpr.data.rows import Block, Column, ReadOptions, UnknownLabels
@@ -348,7 +348,8 @@ def load(spec: str | Path, **how: Any) -> Dataset:
     path = Path(spec)
     if str(spec) == "demo" and not path.exists():
         return demo.make()
-    folder_of_parts = path.is_dir() and not huggingface.is_saved(path)
+    with file_faults(spec):
+        folder_of_parts = path.is_dir() and not huggingface.is_saved(path)
     data = _load_parts(path, how) if folder_of_parts else read(path, **how)
     if how.get("labelled", True) and not data.labels.nnz:
         held = f" ({data.columns.describe()})" if data.columns and data.columns.labels else ""

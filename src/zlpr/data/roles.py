@@ -1,6 +1,7 @@
 """Tables of any kind (CSV, JSON, Parquet): which column means what, and its cells checked."""
 
 import ast
+import contextlib
 import itertools
 import json
 import re
@@ -540,13 +541,22 @@ def _all_names(cells: Sequence[list[Any]]) -> bool:
     return "" not in distinct
 
 
+_LITERAL = r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|-?\d{1,18}"""
+_PYTHON_LIST = re.compile(rf"\[\s*(?:(?:{_LITERAL})\s*(?:,\s*|(?=\])))*+\]", re.DOTALL)
+
+
 def _bracketed(text: str) -> list[str]:
-    """A list in JSON or as Python prints it, such as ``['a', 'b']``."""
-    readers: tuple[Callable[[str], Any], ...] = (json.loads, ast.literal_eval)
-    for reader in readers:
-        try:
-            value = reader(text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            continue
-        return _label_list(value)
-    raise ValueError(f"expected a list of labels in brackets, got {quote(text)}")
+    """A list in JSON or as Python prints it, such as ``['a', 'b']``.
+
+    Of Python's syntax only flat lists of texts and integers are taken, and each of them is read by
+    itself: what a stranger's cell nests could otherwise exhaust the interpreter's stack.
+    """
+    value: Any = None
+    with contextlib.suppress(ValueError, RecursionError):
+        value = json.loads(text)
+    if value is None and _PYTHON_LIST.fullmatch(text):
+        with contextlib.suppress(SyntaxError, ValueError):
+            value = [ast.literal_eval(literal) for literal in re.findall(_LITERAL, text[1:-1])]
+    if value is None:
+        raise ValueError(f"expected a list of labels in brackets, got {quote(text)}")
+    return _label_list(value)
