@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from zlpr._errors import UserError
 from zlpr.data.columns import Columns
 from zlpr.data.dataset import split_name
-from zlpr.data.problems import Problems, quote
+from zlpr.data.problems import Problems, quote, quote_all
 from zlpr.data.rows import Block, Column, ReadOptions
 
 TEXT_NAMES = (
@@ -214,15 +214,10 @@ def _named(file: str, names: Sequence[str], column: Column, role: str) -> str:
         return names[column]
     if column not in names:
         raise UserError(
-            f"{file}: no column {column!r} for {role}; the columns are {_list(names)}; "
+            f"{file}: no column {column!r} for {role}; the columns are {quote_all(names)}; "
             f"name another with {role}=…"
         )
     return column
-
-
-def _list(names: Sequence[str], most: int = 12) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(quote(name) for name in names[:most]) + more
 
 
 def _first(names: Iterable[str], known: Sequence[str]) -> str | None:
@@ -276,7 +271,7 @@ def _text_columns(
     usual = usual or _first(left, SHORT_TEXT_NAMES) or (left[0] if len(left) == 1 else None)
     if usual is None:
         raise UserError(
-            f"{file}: which column holds the text? The columns are {_list(names)}; "
+            f"{file}: which column holds the text? The columns are {quote_all(names)}; "
             "name it with text=…"
         )
     return (usual,), tuple(name for name in textual if name != usual)
@@ -320,7 +315,7 @@ def _label_columns(file: str, table: Table, options: ReadOptions) -> tuple[str, 
     if found:
         return found
     raise UserError(
-        f"{file}: which column holds the labels? The columns are {_list(names)}; "
+        f"{file}: which column holds the labels? The columns are {quote_all(names)}; "
         "name it with labels=… (one column of label sets, or a list of columns of 0 and 1)"
     )
 

@@ -9,6 +9,7 @@ numbers 0 and 1; one of more values becomes a column per value. Attributes of te
 a note.
 """
 
+import contextlib
 import functools
 import re
 from collections import Counter
@@ -25,7 +26,7 @@ from scipy import sparse
 from zlpr._errors import UserError
 from zlpr.data.dataset import Dataset, split_name
 from zlpr.data.files import COMPRESSED_SUFFIXES, Lines, open_bytes, read_lines
-from zlpr.data.problems import Problems, quote
+from zlpr.data.problems import Problems, name_all, quote
 from zlpr.data.roles import INDICATORS
 from zlpr.data.rows import Block, ReadOptions, features_of
 
@@ -80,13 +81,13 @@ class Attribute:
             ValueError: if the attribute has no such value.
         """
         if self.values is None:
-            number = float(value)
-            if not np.isfinite(number):
-                raise ValueError(f"expected a finite number, got {quote(value)}")
-            return 0, number
+            with contextlib.suppress(ValueError):
+                if np.isfinite(number := float(value)):
+                    return 0, number
+            raise ValueError(f"expected a finite number, got {quote(value)}")
         position = self.positions.get(value)
         if position is None:
-            raise ValueError(f"expected one of {', '.join(self.values[:8])}, got {quote(value)}")
+            raise ValueError(f"expected one of {name_all(self.values, 8)}, got {quote(value)}")
         if self.binary:
             return 0, float(value)
         return (0, float(position)) if len(self.values) <= 2 else (position, 1.0)
@@ -176,7 +177,7 @@ def _attribute(path: Path, line: int, text: str) -> Attribute:
         try:
             return Attribute(name, tuple(split_values(kind[1:-1])))
         except ValueError as wrong:
-            raise UserError(f"{path}, line {line}: the values of {name!r}: {wrong}") from None
+            raise UserError(f"{path}, line {line}: the values of {quote(name)}: {wrong}") from None
     word = kind.split()[0].lower()
     if word in _NUMERIC:
         return Attribute(name)
@@ -224,7 +225,9 @@ def _lay_out(path: Path, header: _Header, options: ReadOptions, problems: Proble
         if position not in columns:
             width += attribute.width
             if attribute.textual:
-                problems.notes.append(f"{path}: left out {attribute.name!r}, an attribute of text")
+                problems.notes.append(
+                    f"{path}: left out {quote(attribute.name)}, an attribute of text"
+                )
     return _Layout(header.attributes, columns, tuple(names), tuple(offsets), width)
 
 
@@ -266,6 +269,8 @@ def _label_names(path: Path, header: _Header, options: ReadOptions) -> list[str]
     found = _MEKA.search(header.relation)
     if found:
         count = int(found.group(1)[:10])
+        if not count:
+            raise UserError(f"{path}: the relation says -C 0, that no attribute is a label")
         every = [attribute.name for attribute in header.attributes]
         return every[:count] if count > 0 else every[count:]
     raise UserError(
@@ -344,7 +349,7 @@ def _check_sparse(path: Path, layout: _Layout, is_sparse: bool) -> None:
         if not zero_first:
             raise UserError(
                 f"{path}: sparse rows leave out the first value of an attribute, but that of "
-                f"{attribute.name!r} ({values[0]!r}) does not mean 0"
+                f"{quote(attribute.name)} ({quote(values[0])}) does not mean 0"
             )
 
 
@@ -429,17 +434,19 @@ def _encoded(cells: Any, layout: _Layout) -> tuple[list[str], list[tuple[int, fl
     for position, text in cells:
         attribute = layout.attributes[position]
         if text == "?":
-            raise ValueError(f"{attribute.name!r} is missing ('?'), expected a value")
+            raise ValueError(f"{quote(attribute.name)} is missing ('?'), expected a value")
         if position in layout.label_columns:
             if text not in INDICATORS:
-                raise ValueError(f"label {attribute.name!r}: expected 0 or 1, got {quote(text)}")
+                raise ValueError(
+                    f"label {quote(attribute.name)}: expected 0 or 1, got {quote(text)}"
+                )
             if INDICATORS[text]:
                 labels.append((position, layout.label_columns[position]))
         elif not attribute.textual:
             try:
                 column, value = attribute.code(text)
             except ValueError as wrong:
-                raise ValueError(f"{attribute.name!r}: {wrong}") from None
+                raise ValueError(f"{quote(attribute.name)}: {wrong}") from None
             pairs.append((layout.offsets[position] + column, value))
     return [name for _, name in labels], pairs
 
