@@ -35,7 +35,7 @@ _TABLE = 2**22
 _BATCH = 10_000
 
 LONGEST_NGRAM = 100
-"""The longest run of symbols: a limit for vocabularies from strangers, which take time per level."""
+"""The longest run of symbols: a vocabulary from a stranger takes time for each length."""
 
 
 @dataclass(frozen=True, kw_only=True)
