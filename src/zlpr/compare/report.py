@@ -255,11 +255,25 @@ def provenance(records: Sequence[RunRecord]) -> list[tuple[str, tuple[str, ...]]
 
 def _sections(results: Results, records: Sequence[RunRecord]) -> list[Section]:
     few = len(results.settings) <= OPEN_SECTIONS
-    return [_section(results, records, setting, few) for setting in results.settings]
+    anchors = _anchors(results.settings)
+    return [
+        _section(results, records, setting, anchor, few)
+        for setting, anchor in zip(results.settings, anchors, strict=True)
+    ]
+
+
+def _anchors(settings: Sequence[Setting]) -> list[str]:
+    """An id for each section, readable where the names are, and unlike any other."""
+    anchors: list[str] = []
+    for number, setting in enumerate(settings, start=1):
+        slug = re.sub(r"\W+", "-", f"{setting.data}-{setting.model}").strip("-").lower()
+        taken = slug in {*anchors, "", "summary", "wins", "failed", "made"}
+        anchors.append(f"{slug}-{number}".lstrip("-") if taken else slug)
+    return anchors
 
 
 def _section(
-    results: Results, records: Sequence[RunRecord], setting: Setting, is_open: bool
+    results: Results, records: Sequence[RunRecord], setting: Setting, anchor: str, is_open: bool
 ) -> Section:
     others = [
         *figures.training_curves(records, setting),
@@ -269,7 +283,7 @@ def _section(
         *figures.reliability_plots(records, setting),
     ]
     return Section(
-        anchor=re.sub(r"\W+", "-", f"{setting.data}-{setting.model}").strip("-").lower(),
+        anchor=anchor,
         title=f"{setting.data} · {setting.model}",
         open=is_open,
         facts=_facts(records, setting),
