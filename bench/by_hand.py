@@ -40,9 +40,10 @@ from zlpr.cli._console import print_table
 from zlpr.data import Dataset, load, make_split
 from zlpr.metrics import average_precision
 from zlpr.models.features import FeatureConfig, TextFeatures
-from zlpr.training import TrainingConfig
+from zlpr.training import LinearConfig
 from zlpr.training.lbfgs import minimise
-from zlpr.training.linear import RATIO, extract_features
+from zlpr.training.linear_features import extract_features
+from zlpr.training.regularisation import RATIO
 from zlpr.training.solvers import WholeData
 
 SLACK = 1e-3
@@ -213,7 +214,7 @@ def compare_solvers(
 ) -> Iterator[Arm]:
     """Every arm on every loss, from nothing and along the path."""
     for loss in losses:
-        solver = WholeData(data["features"], data["labels"], TrainingConfig(loss=loss))
+        solver = WholeData(data["features"], data["labels"], LinearConfig(loss=loss))
         balance = solver.balance()
         for kind, path in (
             ("cold", [balance / RATIO]),
@@ -352,7 +353,7 @@ def compare_features(
 
 def judge(data: dict[str, Dataset], train: Any, validation: Any) -> float:
     """Validation's average precision of one fit."""
-    solver = WholeData(train, data["train"].labels, TrainingConfig())
+    solver = WholeData(train, data["train"].labels, LinearConfig())
     weight, bias = solver.model(solver.solve(solver.start(), solver.balance() / 10).parameters)
     scores = np.asarray(validation @ weight + bias, dtype=np.float32)
     return float(average_precision(data["validation"].labels, scores))

@@ -15,9 +15,10 @@ from torch import Tensor
 
 from zlpr.losses import registry
 from zlpr.models.features import Matrix
-from zlpr.training.config import TrainingConfig
 from zlpr.training.extras import Softened, soften
 from zlpr.training.lbfgs import Minimum, Step, last_tenth, minimise
+from zlpr.training.linear import LinearConfig
+from zlpr.training.linear_checkpoint import SavedEpoch
 from zlpr.training.loss import bound_of, create_loss
 from zlpr.training.objective import (
     LinearObjective,
@@ -26,7 +27,6 @@ from zlpr.training.objective import (
     log_odds,
     loss_and_slopes,
 )
-from zlpr.training.saved_path import SavedEpochs
 
 # Stop when iterations gain less than this share of all gain so far, or of the loss that is left.
 TOLERANCE = 2e-4
@@ -115,7 +115,7 @@ class WholeData(Solver):
         self,
         features: Matrix,
         labels: Any,
-        config: TrainingConfig,
+        config: LinearConfig,
         *,
         tolerance: float = TOLERANCE,
         max_iterations: int = MAX_ITERATIONS,
@@ -191,7 +191,7 @@ class Batches(Solver):
     one gains next to nothing; a given number of epochs is one round.
     """
 
-    def __init__(self, features: Matrix, labels: Any, config: TrainingConfig) -> None:
+    def __init__(self, features: Matrix, labels: Any, config: LinearConfig) -> None:
         loss = create_loss(config, labels)
         self.bound = bound_of(loss)
         self.loss = soften(loss, config, labels.shape[1])
@@ -230,7 +230,7 @@ class Batches(Solver):
         """Follow the batches' gradients of `mean loss + r/(2n) |W|^2`."""
         samples = self.labels.shape[0]
         adam = _Adam(start, self.learning_rate, self.epochs * -(-samples // self.batch_size))
-        saved = SavedEpochs(checkpoint, f"{regularisation!r} {self.epochs}")
+        saved = SavedEpoch(checkpoint, f"{regularisation!r} {self.epochs}")
         values = [] if (state := saved.load()) is None else adam.restore(state)
         while not self._has_settled(values):
             mean = self._epoch(adam, len(values) + 1, regularisation / samples)
@@ -321,19 +321,22 @@ class _Adam:
 def choose_solver(
     features: Matrix,
     labels: Any,
-    config: TrainingConfig,
+    config: LinearConfig,
     *,
     tolerance: float = TOLERANCE,
     max_iterations: int = MAX_ITERATIONS,
 ) -> Solver:
     """L-BFGS over the whole data where it fits in memory, Adam over batches otherwise.
 
-    Mixup, which changes the loss from step to step, also goes in batches.
+    Mixup, which changes the loss from step to step, also goes in batches; and so does a loss over
+    the batch, or one that is not smooth, whose settings speak of batches.
     """
-    cells = labels.shape[0] * labels.shape[1]
+    info = registry.info(config.loss)
+    asked = (config.epochs, config.batch_size, config.learning_rate) != (None, None, None)
+    in_batches = bool(config.mixup) or (asked and (info.over_batch or not info.smooth))
     fits = memory_of_past_steps(features.shape[1], labels.shape[1]) >= _SHORTEST_MEMORY
-    at_once = MOST_CELLS_AT_ONCE if registry.info(config.loss).over_batch else MEMORY
-    if fits and cells <= at_once and not config.mixup:
+    at_once = MOST_CELLS_AT_ONCE if info.over_batch else MEMORY
+    if fits and labels.shape[0] * labels.shape[1] <= at_once and not in_batches:
         return WholeData(
             features, labels, config, tolerance=tolerance, max_iterations=max_iterations
         )

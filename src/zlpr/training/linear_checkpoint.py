@@ -25,16 +25,17 @@ SECONDS_BETWEEN_SAVES = 10.0
 
 @dataclass(frozen=True)
 class Attempt:
-    """The figures of one regularisation."""
+    """The figures of one regularisation, in the words of `Solution` and of the history."""
 
     regularisation: float
     loss: float
     steps: int
     metric: float
     seconds: float
+    last_tenth: float
 
 
-class SavedPath:
+class SavedAttempts:
     """The regularisations that a run has tried, and the best weights among them."""
 
     def __init__(self, folder: Path | None) -> None:
@@ -59,7 +60,7 @@ class SavedPath:
             write_tensors(self._file, {"parameters": self.parameters}, text)
 
 
-class SavedEpochs:
+class SavedEpoch:
     """The state of an optimiser after the last whole epoch."""
 
     def __init__(self, folder: Path | None, key: str) -> None:
