@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from zlpr.losses._cells import held
 from zlpr.losses._reduce import ONE_PROCESS, BatchReduction
 
 LOG2_E = 1 / math.log(2)
@@ -22,52 +23,73 @@ def exponentiate(values: Tensor, shift: Tensor) -> Tensor:
     return values.sub_(shift.unsqueeze(1)).mul_(LOG2_E).exp2_()
 
 
-def softplus(values: Tensor) -> Tensor:
-    """`log(1 + e^x)`; `F.softplus` is off by 2e-9 beyond its threshold of 20."""
-    return -F.logsigmoid(-values)
+def softplus(values: Tensor, scale: float = 1.0) -> Tensor:
+    """`log(1 + e^(c x)) / c`; with its usual threshold of 20 `F.softplus` is off by 2e-9."""
+    return F.softplus(values, scale, 40.0)
 
 
-def shifted_terms(
-    values: Tensor,
-    coefficients: Tensor,
-    *,
-    minimum: float,
-    batch: BatchReduction = ONE_PROCESS,
-) -> tuple[Tensor, Tensor]:
-    """`m` and `t` such that `c_l e^v_l = e^m t_l`, with `m` the largest of `v_l + log c_l`.
+def shifted_terms(values: Tensor, coefficients: Tensor) -> tuple[Tensor, Tensor]:
+    """`m` and `t` such that `c_l e^v_l = e^m t_l` and the largest `t_l` is 1.
 
     Args:
         values: Shape (..., L).
-        coefficients: Shape (..., L), not negative; 0 leaves a value out, even an infinite one.
-        minimum: A lower limit of `m`.
-        batch: What joins the processes where the sum runs over the batch.
+        coefficients: Shape (..., L): boolean, or not negative; 0 leaves a value out.
 
     Returns:
-        `m`, shape (...), without a gradient, and `t`, shape (..., L).
+        `m`, shape (..., 1), without a gradient, a large negative number where nothing counts, and
+        `t`, shape (..., L).
     """
     largest = torch.finfo(values.dtype).max
-    values = values.clamp(max=largest)  # so that no difference of infinities may arise
-    counted = values.detach() + coefficients.detach().log()
-    if counted.shape[-1] == 0:  # amax needs something to look at
-        counted = counted.new_full((*counted.shape[:-1], 1), -torch.inf)
-    maximum = batch.max(counted.amax(dim=-1)).clamp(min=max(minimum, -largest))
-    # A value with a small coefficient may exceed m; one with the coefficient 0 by any amount.
-    shifted = (values - maximum.unsqueeze(-1)).clamp(max=math.log(largest) - 1)
-    return maximum, shifted.exp() * coefficients
+    values = held(values, -largest, largest)
+    if values.shape[-1] == 0:  # a maximum needs something to look at
+        values, coefficients = F.pad(values, (0, 1)), F.pad(coefficients, (0, 1))
+    if coefficients.dtype is torch.bool:
+        counted = torch.where(coefficients, values, -torch.inf)
+        shift = counted.detach().amax(dim=-1, keepdim=True).clamp(min=-largest)
+        return shift, (counted - shift).exp()
+    return _weighted_terms(values, coefficients)
 
 
-def logsumexp(values: Tensor, coefficients: Tensor, batch: BatchReduction = ONE_PROCESS) -> Tensor:
+def _weighted_terms(values: Tensor, coefficients: Tensor) -> tuple[Tensor, Tensor]:
+    """The same for coefficients that are numbers, into which a gradient may flow.
+
+    Differences of values and differences of logarithms of coefficients are taken apart: added to a
+    large value, a logarithm would be lost.
+    """
+    is_out = coefficients == 0
+    safe = torch.where(is_out, 1.0, coefficients).detach()
+    logs = torch.where(is_out, -torch.inf, safe.log())
+    top = (values.detach() + logs).argmax(dim=-1, keepdim=True)
+    largest, log = values.detach().gather(-1, top), safe.log().gather(-1, top)
+    exponents = (values - largest) + (safe.log() - log)
+    # No more than 0 where the coefficient is not 0.
+    terms = exponents.clamp(max=80.0).exp() * (coefficients / safe)
+    lowest = torch.finfo(values.dtype).min
+    return torch.where(is_out.all(dim=-1, keepdim=True), lowest, largest + log), terms
+
+
+def logsumexp(values: Tensor, coefficients: Tensor) -> Tensor:
     """`log sum_l c_l e^v_l` over the labels; -inf, with a gradient of 0, where all c are 0."""
-    shift, terms = shifted_terms(values, coefficients, minimum=-torch.inf, batch=batch)
-    total = batch.sum(terms.sum(dim=-1))
+    shift, terms = shifted_terms(values, coefficients)
+    total = terms.sum(dim=-1)
+    empty = total == 0
+    return torch.where(empty, -torch.inf, shift.squeeze(-1) + torch.where(empty, 1.0, total).log())
+
+
+def join_logsumexp(values: Tensor, batch: BatchReduction) -> Tensor:
+    """`log sum e^v` over the processes of what each has, elementwise; -inf where all are -inf."""
+    if batch is ONE_PROCESS:
+        return values
+    shift = batch.max(values.detach()).clamp(min=torch.finfo(values.dtype).min)
+    total = batch.sum((values - shift).exp())
     empty = total == 0
     return torch.where(empty, -torch.inf, shift + torch.where(empty, 1.0, total).log())
 
 
 def logsumexp1(values: Tensor, coefficients: Tensor) -> Tensor:
     """`log(1 + sum_l c_l e^v_l)` over the labels; 0 where all c are 0."""
-    shift, terms = shifted_terms(values, coefficients, minimum=0.0)
-    return shift + torch.log1p(excess(shift, terms.sum(dim=-1)))
+    shift, total = _shifted_sum(*shifted_terms(values, coefficients))
+    return shift + torch.log1p(excess(shift, total))
 
 
 def softmax1(values: Tensor, coefficients: Tensor) -> Tensor:
@@ -76,8 +98,16 @@ def softmax1(values: Tensor, coefficients: Tensor) -> Tensor:
     It is not taken as the exponential of a difference of logarithms, in which large values would
     lose the digits that tell them apart.
     """
-    shift, terms = shifted_terms(values, coefficients, minimum=0.0)
-    return terms / (1 + excess(shift, terms.sum(dim=-1))).unsqueeze(-1)
+    peak, terms = shifted_terms(values, coefficients)
+    shift, total = _shifted_sum(peak, terms)
+    share = peak.clamp(max=0.0).exp() * terms / (1 + excess(shift, total)).unsqueeze(-1)
+    return share[..., : values.shape[-1]]
+
+
+def _shifted_sum(peak: Tensor, terms: Tensor) -> tuple[Tensor, Tensor]:
+    """A shift `m >= 0` and the sum `S` such that the terms' exponentials add up to `e^m S`."""
+    total = peak.clamp(max=0.0).squeeze(-1).exp() * terms.sum(dim=-1)
+    return peak.clamp(min=0.0).squeeze(-1), total
 
 
 def excess(shift: Tensor, total: Tensor) -> Tensor:
@@ -86,3 +116,22 @@ def excess(shift: Tensor, total: Tensor) -> Tensor:
     `1 + x = e^-m + S`; without the 1, x keeps every digit of a small sum (where `m = 0`).
     """
     return total + torch.expm1(-shift)
+
+
+def softmax_shortfall(values: Tensor, counted: Tensor) -> Tensor:
+    """`log sum_k e^v_k - v_l` over those that count; exact where it is near 0. Shape (..., L).
+
+    The largest value is left out of the sum, `m + log(1 + sum_{k != top} e^(v_k - m))`, so that
+    the 1 does not hide the others.
+
+    Args:
+        values: Shape (..., L).
+        counted: Shape (..., L), boolean; what does not count has a shortfall of 0.
+    """
+    if values.shape[-1] == 0:
+        return values
+    visible = torch.where(counted, values, -torch.inf)
+    top = visible.detach().argmax(dim=-1, keepdim=True)
+    largest = torch.where(counted.any(dim=-1, keepdim=True), values.gather(-1, top), 0.0)
+    rest = (visible - largest).exp().scatter(-1, top, 0.0).sum(dim=-1, keepdim=True)
+    return torch.where(counted, (largest - values) + torch.log1p(rest), 0.0)
