@@ -5,8 +5,6 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from zlpr.cli._figures import metric_words
-
 if TYPE_CHECKING:
     from zlpr.training import Progress
 
@@ -19,13 +17,16 @@ def training_progress(metric: str, *, quiet: bool) -> Iterator["Callable[[Progre
         metric: what validation measures.
         quiet: print nothing to standard output.
     """
+    from zlpr.metrics import info
+
+    words = info(metric).words
 
     def tell(line: "Progress") -> None:
         if line.metric is not None and not quiet:
             steps = f"{line.step} steps" if line.total in (0, line.step) else f"step {line.step}"
             print(
                 f"  {line.stage}, {steps}: loss {line.loss:.4f}, "
-                f"validation {metric_words(metric)} {line.metric:.4f}, {line.seconds:.1f} s",
+                f"validation {words} {line.metric:.4f}, {line.seconds:.1f} s",
                 flush=True,
             )
 

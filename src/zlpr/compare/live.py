@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from zlpr._escape import for_terminal
 from zlpr.compare.grid import Cell
 from zlpr.compare.records import RunRecord
 from zlpr.compare.runner import Progress
@@ -42,7 +43,8 @@ class _LineByLine:
             self._shown += 1
             number = f"[{self._already_done + self._shown}/{total}]"
             left = _time_left(progress)
-            print(f"{number} {_ending(record)}{left}", file=sys.stderr, flush=True)  # noqa: T201
+            line = for_terminal(f"{number} {_ending(record)}{left}")
+            print(line, file=sys.stderr, flush=True)  # noqa: T201
 
 
 def progress_table(progress: Progress, already_done: int) -> Any:
@@ -65,7 +67,9 @@ def progress_table(progress: Progress, already_done: int) -> Any:
             if _setting(cell.settings) == (data, model)
         )
         done = f"{len(ended) - failed}/{len(cells)}"
-        table.add_row(data, model, done, Text(str(failed), "red" if failed else ""), running)
+        names = (Text(for_terminal(name)) for name in (data, model))
+        marked = Text(str(failed), "red" if failed else "")
+        table.add_row(*names, done, marked, Text(for_terminal(running)))
     total, finished = len(progress.cells), len(progress.finished)
     spent = duration(progress.elapsed)
     before = f", {already_done} from before" if already_done else ""

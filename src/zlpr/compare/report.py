@@ -9,6 +9,7 @@ from pathlib import Path
 
 from zlpr import __version__
 from zlpr._atomic import write_text
+from zlpr._escape import for_markdown, for_markdown_code
 from zlpr.compare import figures
 from zlpr.compare.figures import Figure
 from zlpr.compare.folder import Selection
@@ -34,6 +35,11 @@ FILES = {"html": "report.html", "markdown": "report.md", "latex": "report.tex", 
 OPEN_SECTIONS = 3
 """With more data sets than this, their sections start closed."""
 
+READING_THE_TABLES = (
+    "In percent, mean ± standard deviation over seeds; bold: best; ~: chance may explain its "
+    "distance from the best."
+)
+
 
 @dataclass(frozen=True)
 class Section:
@@ -49,13 +55,19 @@ class Section:
     other_figures: list[Figure]
 
 
-def write_report(selection: Selection, folder: Path) -> dict[str, Path]:
-    """Write the report in all its forms; gives the path of each."""
+def write_report(selection: Selection, folder: Path, *, raw_csv: bool = False) -> dict[str, Path]:
+    """Write the report in all its forms; gives the path of each.
+
+    Args:
+        selection: the records to report on.
+        folder: where the files go.
+        raw_csv: leave names that a spreadsheet would take for formulas as they are.
+    """
     texts = {
         "html": html_report(selection),
         "markdown": markdown_report(selection),
         "latex": latex_report(selection),
-        "csv": figures_csv(selection.records),
+        "csv": figures_csv(selection.records, raw=raw_csv),
     }
     paths = {form: folder / FILES[form] for form in texts}
     for form, text in texts.items():
@@ -98,20 +110,28 @@ def markdown_report(selection: Selection) -> str:
     """The same words and tables, without the figures."""
     records = selection.records
     results = Results.from_records(records)
-    lines = [f"# {_title(results)}", "", overview(records, selection.missing), ""]
-    lines += [f"> {line}\n" for line in warnings(selection)]
+    lines = [f"# {for_markdown(_title(results))}", ""]
+    lines += [for_markdown(overview(records, selection.missing)), ""]
+    lines += [f"> {for_markdown(line)}\n" for line in warnings(selection)]
     lines += ["## Summary", ""]
-    lines += [f"- **{f.question}**: {f.answer}" for f in findings(results, records)]
+    found = ((for_markdown(f.question), for_markdown(f.answer)) for f in findings(results, records))
+    lines += [f"- **{question}**: {answer}" for question, answer in found]
     lines += ["", "## Tables", ""]
-    lines += ["In percent, mean ± standard deviation over seeds; bold: best; ~: chance may", ""]
-    lines[-2] += " explain its distance from the best."
+    lines += [for_markdown(READING_THE_TABLES), ""]
     lines += [to_markdown(table) for table in all_tables(results)]
     if selection.failed:
         lines += ["## Failed runs", ""]
-        lines += [f"- {r.settings.title()}: `{r.error}`" for r in selection.failed] + [""]
-    lines += ["## How it was made", "", *(f"{line}\n" for line in method(records))]
+        lines += [
+            f"- {for_markdown(r.settings.title())}: {for_markdown_code(r.error or '')}"
+            for r in selection.failed
+        ]
+        lines += [""]
+    lines += ["## How it was made", "", *(f"{for_markdown(line)}\n" for line in method(records))]
     lines += [to_markdown(data_table(records)), to_markdown(loss_table(records))]
-    lines += [f"- {name}: {', '.join(values)}" for name, values in provenance(records)]
+    lines += [
+        f"- {name}: {', '.join(map(for_markdown_code, values))}"
+        for name, values in provenance(records)
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -158,9 +158,8 @@ def standing(
     judged = [x for x in losses or results.losses if results.get(setting, x, column)]
     if not judged:
         return None
-    sign = 1 if column.metric.larger_is_better else -1
     means = {x: float(np.mean(list(results.get(setting, x, column).values()))) for x in judged}
-    first = max(judged, key=lambda x: sign * means[x])
+    first = max(judged, key=lambda x: column.metric.sign * means[x])
     best = tuple(x for x in judged if printed(means[x]) == printed(means[first]))
     reference = results.get(setting, first, column)
     share = results.test_shares.get(setting)
@@ -212,8 +211,9 @@ def rank_test(results: Results, column: Column) -> RankTest | None:
     complete = {data: row for data, row in table.items() if set(losses) <= set(row)}
     if len(complete) < MIN_DATASETS or len(losses) < 3:
         return None
-    sign = -1 if column.metric.larger_is_better else 1
-    matrix = np.array([[sign * printed(row[x]) for x in losses] for row in complete.values()])
+    matrix = np.array(
+        [[-column.metric.sign * printed(row[x]) for x in losses] for row in complete.values()]
+    )
     ranks = stats.rankdata(matrix, axis=1).mean(axis=0)
     alike = not np.ptp(matrix, axis=1).any()  # Friedman's statistic is 0/0 then
     p_value = 1.0 if alike else float(stats.friedmanchisquare(*matrix.T).pvalue)

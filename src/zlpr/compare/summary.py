@@ -6,17 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from zlpr.compare.records import RunRecord
-from zlpr.compare.results import FITTED, METRICS, OWN, Column, Metric, Results
+from zlpr.compare.results import FITTED, METRICS, OWN, Column, Results
 from zlpr.compare.statistics import Spread, count_wins, standing
-
-_QUESTIONS = {
-    "subset_accuracy": "Getting the whole label set exactly right",
-    "example_f1": "Overlap with the true labels, sample by sample",
-    "micro_f1": "Overlap with the true labels, all counted together",
-    "macro_f1": "Doing justice to rare labels",
-    "average_precision": "Putting the true labels on top",
-    "ranking_loss": "Few label pairs in the wrong order",
-}
+from zlpr.metrics import MetricInfo
 
 
 @dataclass(frozen=True)
@@ -51,8 +43,8 @@ def findings(results: Results, records: Sequence[RunRecord]) -> list[Finding]:
     return [finding for finding in (*answers, *others) if finding is not None]
 
 
-def _best(results: Results, metric: Metric) -> Finding | None:
-    question = f"{_QUESTIONS[metric.name]} ({metric.title})"
+def _best(results: Results, metric: MetricInfo) -> Finding | None:
+    question = f"{metric.meaning[0].upper()}{metric.meaning[1:]} ({metric.title})"
     parts = []
     for column in (*OWN, *FITTED):
         if column.metric is metric:

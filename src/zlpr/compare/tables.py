@@ -8,6 +8,7 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from zlpr._escape import for_markdown, for_spreadsheet, for_terminal
 from zlpr.compare.records import RunRecord
 from zlpr.compare.results import COLUMNS, FITTED, METRICS, OWN, Column, Results, Setting
 from zlpr.compare.statistics import Spread, count_wins, printed, rank_test, standing
@@ -190,24 +191,26 @@ def terminal_rows(table: Table) -> tuple[list[str], list[list[str]]]:
 def terminal_tables(results: Results, setting: Setting) -> tuple[Table, Table]:
     """The same figures in two narrow tables: at the own bound, and with fitted decoding."""
     own, fitted = (setting_table(results, setting, columns) for columns in (OWN, FITTED))
-    plain = [Column(m, "own").metric.title for m in METRICS]
+    own_titles, fitted_titles = (
+        tuple(column.metric.title for column in columns) for columns in (OWN, FITTED)
+    )
     return (
-        Table(f"{setting}: at each loss's own bound, %", tuple(plain), own.rows),
-        Table(f"{setting}: decoding fitted on validation, %", tuple(plain[:4]), fitted.rows),
+        Table(f"{setting}: at each loss's own bound, %", own_titles, own.rows),
+        Table(f"{setting}: decoding fitted on validation, %", fitted_titles, fitted.rows),
     )
 
 
 def to_markdown(table: Table) -> str:
     """A Markdown table, the best in bold."""
     lines = [
-        "| " + " | ".join([table.first_column, *table.columns]) + " |",
+        "| " + " | ".join(map(for_markdown, [table.first_column, *table.columns])) + " |",
         "|---" + "|--:" * len(table.columns) + "|",
     ]
     for name, cells in table.rows:
         texts = (_markdown_text(cell) for cell in cells)
-        lines.append("| " + " | ".join([name.replace("|", "\\|"), *texts]) + " |")
-    note = [f"\n{table.note}"] if table.note else []
-    return "\n".join([f"### {table.title}", "", *lines, *note]) + "\n"
+        lines.append("| " + " | ".join([for_markdown(name), *texts]) + " |")
+    note = [f"\n{for_markdown(table.note)}"] if table.note else []
+    return "\n".join([f"### {for_markdown(table.title)}", "", *lines, *note]) + "\n"
 
 
 def to_latex(table: Table) -> str:
@@ -235,8 +238,11 @@ def to_latex(table: Table) -> str:
     )
 
 
-def figures_csv(records: Iterable[RunRecord]) -> str:
-    """Every metric of every finished cell in long form, one figure per line."""
+def figures_csv(records: Iterable[RunRecord], *, raw: bool = False) -> str:
+    """Every metric of every finished cell in long form, one figure per line.
+
+    Names that a spreadsheet would take for formulas get an apostrophe, unless `raw`.
+    """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(
@@ -244,7 +250,8 @@ def figures_csv(records: Iterable[RunRecord]) -> str:
     )
     for record in (record for record in records if record.outcome is not None):
         settings = record.settings
-        cell = [settings.data, settings.model, settings.loss.label, settings.seed, settings.split]
+        names = (settings.data, settings.model, settings.loss.label)
+        cell = [*(names if raw else map(for_spreadsheet, names)), settings.seed, settings.split]
         for part in ("validation", "test"):
             decoded = getattr(record.done.evaluation, part)
             for decoding in ("own", "fitted"):
@@ -274,7 +281,8 @@ def _terminal_text(cell: Cell) -> str:
 
 def _markdown_text(cell: Cell) -> str:
     spread = f" ± {cell.deviation}" if cell.deviation else ""
-    text = f"**{cell.text}**" if cell.best else cell.text
+    text = for_markdown(cell.text)
+    text = f"**{text}**" if cell.best else text
     tilde = " ~" if cell.within_noise else ""
     return text + spread + tilde
 
@@ -289,5 +297,5 @@ def _latex_text(cell: Cell) -> str:
 def _escape_latex(text: str) -> str:
     special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
     special |= {character: "\\" + character for character in "&%$#_{}"}
-    escaped = "".join(special.get(character, character) for character in text)
+    escaped = "".join(special.get(c, c) for c in for_terminal(" ".join(text.split())))
     return escaped.replace("<", r"$<$").replace(">", r"$>$")

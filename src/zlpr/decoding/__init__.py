@@ -10,7 +10,7 @@ and tensors, and is kept as plain JSON:
     array([[ True, False]])
 """
 
-from zlpr.decoding._rule import DECISION_METRICS, Rule
+from zlpr.decoding._rule import Rule
 from zlpr.decoding.calibration import (
     Calibrator,
     ReliabilityCurve,
@@ -22,6 +22,7 @@ from zlpr.decoding.label_count import LabelCount
 from zlpr.decoding.registry import available, create, from_config
 from zlpr.decoding.threshold import PerLabelThreshold, Threshold, ZeroBound
 from zlpr.decoding.top_k import TopK
+from zlpr.metrics import DECISION_METRICS
 
 __all__ = [
     "DECISION_METRICS",

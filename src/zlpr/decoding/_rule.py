@@ -9,24 +9,13 @@ import torch
 from numpy.typing import NDArray
 
 from zlpr._errors import UserError
-from zlpr.metrics import METRICS, Empty, Labels, Scores
+from zlpr.metrics import DECISION_METRICS, METRICS, Empty, Labels, Scores
 from zlpr.metrics._inputs import as_labels, as_scores, check_empty, score_block
 
 BoolArray: TypeAlias = NDArray[np.bool_]
 FloatArray: TypeAlias = NDArray[np.floating[Any]]
 Config: TypeAlias = dict[str, Any]
 Array = TypeVar("Array", NDArray[Any], torch.Tensor)
-
-DECISION_METRICS = (
-    "subset_accuracy",
-    "example_f1",
-    "micro_f1",
-    "macro_f1",
-    "hamming_loss",
-    "jaccard",
-    "weighted_f1",
-)
-"""The metrics a rule can be fitted for: those that depend on the predicted label sets."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from zlpr.metrics._totals import Totals
 from zlpr.metrics.at_k import AtKTotals, check_ks
 from zlpr.metrics.classification import DecisionTotals, LabelReport
 from zlpr.metrics.ranking import RankingTotals
-from zlpr.metrics.registry import PAPER_METRICS
+from zlpr.metrics.registry import available
 
 __all__ = ["MetricSet", "evaluate"]
 
@@ -139,7 +139,7 @@ class MetricSet:
         return reduced
 
     def compute(self) -> dict[str, float]:
-        """Every metric of the samples seen, in the order of `METRICS`.
+        """Every metric of the samples seen, in the order of `available(ks)`.
 
         Raises:
             ValueError: if there were no samples, or only some came with scores or predictions.
@@ -148,10 +148,7 @@ class MetricSet:
             raise ValueError("no samples yet: call update first")
         figures = {**self._compute_decisions(), **self._compute_ranking()}
         figures["cardinality_true"] = float(self._seen[1] / self._seen[0])
-        first = [name for name in _FIRST if name in figures]
-        last = [name for name in _LAST if name in figures]
-        middle = [name for name in figures if name not in first and name not in last]
-        return {name: figures[name] for name in (*first, *middle, *last)}
+        return {name: figures[name] for name in available(self.ks) if name in figures}
 
     def label_report(self) -> LabelReport:
         """Precision, recall, F1 and support of each label."""
@@ -199,10 +196,6 @@ class MetricSet:
                 f"{argument} was given for {samples} of {self.samples} samples; "
                 "give it in every update or in none"
             )
-
-
-_FIRST = (*PAPER_METRICS, "hamming_loss", "jaccard", "weighted_f1")
-_LAST = ("cardinality_true", "cardinality_predicted", "empty_predictions")
 
 
 def _all_reduce(
