@@ -2,8 +2,8 @@
 
 Two rules keep every loss free of NaN. A score beyond a sixteenth of the largest number, and an
 infinite one, counts as that sixteenth (2e37 in float32): sums and multiples of scores then are
-numbers, too, and the gradient is the limit's. A weight beyond a millionth of the largest number
-counts as that (3e32 in float32).
+numbers, too, and the gradient is the limit's. A weight beyond 2^-64 of the largest number counts as
+that (1.8e19 in float32): products of weights with terms and slopes then are numbers, too.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from zlpr.losses._arguments import (
     working_dtype,
 )
 
-_LARGEST_SCORE, _LARGEST_WEIGHT = 2.0**-4, 2.0**-20  # in units of the dtype's largest number
+_LARGEST_SCORE, _LARGEST_WEIGHT = 2.0**-4, 2.0**-64  # in units of the dtype's largest number
 
 
 @dataclass(frozen=True)
@@ -110,8 +110,8 @@ def prepare(
         within_limits(scores),
         truth,
         label_mask,
-        _limited(check_weight("label_weight", label_weight, scores), scores.dtype),
-        _limited(check_weight("pos_weight", pos_weight, scores), scores.dtype),
+        limited_weight(check_weight("label_weight", label_weight, scores), scores.dtype),
+        limited_weight(check_weight("pos_weight", pos_weight, scores), scores.dtype),
     )
 
 
@@ -186,7 +186,8 @@ def _as_boolean(scores: Tensor, targets: Tensor) -> Tensor | None:
         return None
 
 
-def _limited(weight: Weight | None, dtype: torch.dtype) -> Weight | None:
+def limited_weight(weight: Weight | None, dtype: torch.dtype) -> Weight | None:
+    """A weight, at most what larger ones count as."""
     limit = _LARGEST_WEIGHT * torch.finfo(dtype).max
     if isinstance(weight, Tensor):
         return weight.clamp(max=limit)
@@ -196,4 +197,4 @@ def _limited(weight: Weight | None, dtype: torch.dtype) -> Weight | None:
 def _product(one: Weight | None, two: Weight | None, dtype: torch.dtype) -> Weight | None:
     if one is None or two is None:
         return two if one is None else one
-    return _limited(one * two, dtype)
+    return limited_weight(one * two, dtype)

@@ -9,11 +9,12 @@ from zlpr.losses._cells import Cells
 def hinge_sum(cells: Cells, margin: float, factor: Tensor | None = None) -> Tensor:
     r"""`sum_i sum_j a_i b_j max(0, margin + s_j - s_i)` over the labels, exact.
 
-    A pair is active where `s_j > s_i - margin`. The sum over the active pairs is linear in the
-    scores, `margin * sum_i a_i C_i + sum_l c_l s_l`, with `c_i = -a_i C_i` for a positive label,
-    `C_i` the weight of its active negatives, and `c_j = b_j A_j` likewise for a negative one. One
-    sort and two cumulative sums give these coefficients, in O(L log L) time and O(L) memory a
-    sample.
+    A pair is active where `s_j > s_i - margin`. Put both in order, the positive labels at
+    `s_i - margin`: the value is the sum over the gaps of each gap times the positive weight below
+    it times the negative weight above it. The slope in a positive label's score is `-a_i C_i`,
+    `C_i` the weight of the negatives above it, and in a negative one's `b_j A_j` likewise. One sort
+    and two cumulative sums give these, in O(L log L) time and O(L) memory a sample, and nothing
+    is subtracted that could cancel.
 
     Args:
         cells: Scores, targets of 0 and 1, and weights; the gradient flows through the scores alone.
@@ -31,15 +32,11 @@ def hinge_sum(cells: Cells, margin: float, factor: Tensor | None = None) -> Tens
     # In units of the largest, so that their products are numbers.
     a, unit_of_a = _in_units_of_the_largest(a)
     b, unit_of_b = _in_units_of_the_largest(b)
-    coefficients, active = _hinge_coefficients(scores.detach(), a, b, margin)
-    # The coefficients add up to 0, so any centre may be taken off; the value then keeps its digits.
-    # Labels without an active pair may be far away, and have no part in it.
-    is_active = coefficients != 0
-    number = is_active.sum(dim=-1, keepdim=True).clamp(min=1)
-    centre = (torch.where(is_active, scores.detach(), 0.0) / number).sum(dim=-1, keepdim=True)
-    terms = torch.where(is_active, coefficients * (scores - centre), 0.0)
+    slopes, value = _slopes_and_value(scores.detach(), a, b, margin)
     unit = (unit_of_a * unit_of_b).clamp(max=torch.finfo(torch.float64).max).squeeze(-1)
-    return ((margin * active + terms.sum(dim=-1)) * unit).to(cells.scores.dtype)
+    # Where the value is known, the scores are there for their gradient.
+    linear = (slopes * (scores - scores.detach())).sum(dim=-1)
+    return ((value + linear) * unit).to(cells.scores.dtype)
 
 
 def rank_of_labels(scores: Tensor) -> Tensor:
@@ -54,11 +51,25 @@ def _in_units_of_the_largest(weights: Tensor) -> tuple[Tensor, Tensor]:
     return weights / torch.where(largest == 0, 1.0, largest), largest
 
 
-def _hinge_coefficients(s: Tensor, a: Tensor, b: Tensor, margin: float) -> tuple[Tensor, Tensor]:
-    """The coefficients `c`, shape (..., L), and `sum_i a_i C_i`, shape (...)."""
-    # A pair is active where the positive label's key is not above the negative one's: just above
-    # `s - margin`, where the hinge is not yet active; at the score itself where a margin is lost in
-    # a large one. Positive labels come first at a tie.
+def _slopes_and_value(s: Tensor, a: Tensor, b: Tensor, margin: float) -> tuple[Tensor, Tensor]:
+    """The slopes in the scores, shape (..., L), and the value, shape (...)."""
+    order = _order(s, a, margin)
+    sorted_a, sorted_b = a.gather(-1, order), b.gather(-1, order)
+    below = sorted_a.cumsum(dim=-1)
+    above = sorted_b.flip(-1).cumsum(dim=-1).flip(-1)
+    sorted_slopes = sorted_b * below - sorted_a * above
+    slopes = torch.zeros_like(s).scatter(-1, order, sorted_slopes)
+    # Seen from the label with the steepest slope, so that what all have in common costs no digits.
+    centred = s - s.gather(-1, slopes.abs().argmax(dim=-1, keepdim=True))
+    places = torch.where(a > 0, centred - margin, centred).gather(-1, order)
+    gaps = places.diff(dim=-1).clamp(min=0)
+    return slopes, (gaps * below[..., :-1] * above[..., 1:]).sum(dim=-1)
+
+
+def _order(s: Tensor, a: Tensor, margin: float) -> Tensor:
+    """The labels in ascending order, a positive one before the negatives that it is active with."""
+    # Just above `s - margin`, where the hinge is not yet active; at the score itself where a margin
+    # is lost in a large one. Positive labels come first at a tie.
     infinity = s.new_tensor(torch.inf)
     lowered = s - margin
     if margin > 0:
@@ -66,10 +77,4 @@ def _hinge_coefficients(s: Tensor, a: Tensor, b: Tensor, margin: float) -> tuple
     keys = torch.where(a > 0, torch.nextafter(lowered, infinity), s)
     positives_first = (a == 0).int().argsort(dim=-1, stable=True)
     ascending = keys.gather(-1, positives_first).argsort(dim=-1, stable=True)
-    order = positives_first.gather(-1, ascending)
-    sorted_a, sorted_b = a.gather(-1, order), b.gather(-1, order)
-    below = sorted_a.cumsum(dim=-1)
-    above = sorted_b.flip(-1).cumsum(dim=-1).flip(-1)
-    sorted_c = sorted_b * below - sorted_a * above
-    active = (sorted_a * above).sum(dim=-1)
-    return torch.zeros_like(s).scatter(-1, order, sorted_c), active
+    return positives_first.gather(-1, ascending)

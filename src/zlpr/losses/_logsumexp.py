@@ -4,6 +4,7 @@ No masks by large constants, no epsilons: what does not belong to a sum has the 
 """
 
 import math
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -24,20 +25,34 @@ def exponentiate(values: Tensor, shift: Tensor) -> Tensor:
 
 
 def softplus(values: Tensor, scale: float = 1.0) -> Tensor:
-    """`log(1 + e^(c x)) / c`; with its usual threshold of 20 `F.softplus` is off by 2e-9."""
-    return F.softplus(values, scale, 40.0)
+    """`log(1 + e^(c x)) / c`.
+
+    From the threshold on torch gives x itself, at its usual 20 off by 2e-9: of no account in
+    float32 only. Its gradient has `e^(c x)` in it, so that a threshold is not to be too high.
+    """
+    return F.softplus(values, scale, 40.0 if values.dtype is torch.float64 else 20.0)
 
 
-def shifted_terms(values: Tensor, coefficients: Tensor) -> tuple[Tensor, Tensor]:
-    """`m` and `t` such that `c_l e^v_l = e^m t_l` and the largest `t_l` is 1.
+class ShiftedTerms(NamedTuple):
+    """Terms `c_l e^v_l` as `e^(v + log c) t_l`, with the value and coefficient of the largest.
+
+    Attributes:
+        value: v, shape (..., 1), without a gradient; a large negative number where nothing counts.
+        log: log c, shape (..., 1), or 0.
+        terms: t, shape (..., L), at most 1.
+    """
+
+    value: Tensor
+    log: Tensor | float
+    terms: Tensor
+
+
+def shifted_terms(values: Tensor, coefficients: Tensor) -> ShiftedTerms:
+    """Terms that can be added up, whatever their size.
 
     Args:
         values: Shape (..., L).
         coefficients: Shape (..., L): boolean, or not negative; 0 leaves a value out.
-
-    Returns:
-        `m`, shape (..., 1), without a gradient, a large negative number where nothing counts, and
-        `t`, shape (..., L).
     """
     largest = torch.finfo(values.dtype).max
     values = held(values, -largest, largest)
@@ -46,11 +61,11 @@ def shifted_terms(values: Tensor, coefficients: Tensor) -> tuple[Tensor, Tensor]
     if coefficients.dtype is torch.bool:
         counted = torch.where(coefficients, values, -torch.inf)
         shift = counted.detach().amax(dim=-1, keepdim=True).clamp(min=-largest)
-        return shift, (counted - shift).exp()
+        return ShiftedTerms(shift, 0.0, (counted - shift).exp())
     return _weighted_terms(values, coefficients)
 
 
-def _weighted_terms(values: Tensor, coefficients: Tensor) -> tuple[Tensor, Tensor]:
+def _weighted_terms(values: Tensor, coefficients: Tensor) -> ShiftedTerms:
     """The same for coefficients that are numbers, into which a gradient may flow.
 
     Differences of values and differences of logarithms of coefficients are taken apart: added to a
@@ -64,16 +79,29 @@ def _weighted_terms(values: Tensor, coefficients: Tensor) -> tuple[Tensor, Tenso
     exponents = (values - largest) + (safe.log() - log)
     # No more than 0 where the coefficient is not 0.
     terms = exponents.clamp(max=80.0).exp() * (coefficients / safe)
-    lowest = torch.finfo(values.dtype).min
-    return torch.where(is_out.all(dim=-1, keepdim=True), lowest, largest + log), terms
+    empty = is_out.all(dim=-1, keepdim=True)
+    return ShiftedTerms(torch.where(empty, torch.finfo(values.dtype).min, largest), log, terms)
 
 
 def logsumexp(values: Tensor, coefficients: Tensor) -> Tensor:
     """`log sum_l c_l e^v_l` over the labels; -inf, with a gradient of 0, where all c are 0."""
-    shift, terms = shifted_terms(values, coefficients)
+    value, log, terms = shifted_terms(values, coefficients)
     total = terms.sum(dim=-1)
     empty = total == 0
-    return torch.where(empty, -torch.inf, shift.squeeze(-1) + torch.where(empty, 1.0, total).log())
+    shift = (value + log).squeeze(-1)
+    return torch.where(empty, -torch.inf, shift + torch.where(empty, 1.0, total).log())
+
+
+def log_of_product(one: ShiftedTerms, two: ShiftedTerms) -> Tensor:
+    """The logarithm of the product of two sums of terms; -inf where one is empty.
+
+    The values are added first: of the largest negative and the lowest positive score only the
+    difference counts, and it loses no digits by what both have in common.
+    """
+    total = one.terms.sum(dim=-1) * two.terms.sum(dim=-1)
+    empty = total == 0
+    shift = ((one.value + two.value) + (one.log + two.log)).squeeze(-1)
+    return torch.where(empty, -torch.inf, shift + torch.where(empty, 1.0, total).log())
 
 
 def join_logsumexp(values: Tensor, batch: BatchReduction) -> Tensor:
@@ -86,9 +114,14 @@ def join_logsumexp(values: Tensor, batch: BatchReduction) -> Tensor:
     return torch.where(empty, -torch.inf, shift + torch.where(empty, 1.0, total).log())
 
 
-def logsumexp1(values: Tensor, coefficients: Tensor) -> Tensor:
-    """`log(1 + sum_l c_l e^v_l)` over the labels; 0 where all c are 0."""
-    shift, total = _shifted_sum(*shifted_terms(values, coefficients))
+def logsumexp1(values: Tensor, coefficients: Tensor, offset: Tensor | float = 0.0) -> Tensor:
+    """`log(1 + sum_l c_l e^(v_l + o))` over the labels; 0 where all c are 0.
+
+    The offset, of shape (..., 1), is not added to the values, the differences of which it would
+    cost digits.
+    """
+    value, log, terms = shifted_terms(values, coefficients)
+    shift, _, total = _shifted_sum(ShiftedTerms(value, log + offset, terms))
     return shift + torch.log1p(excess(shift, total))
 
 
@@ -98,16 +131,17 @@ def softmax1(values: Tensor, coefficients: Tensor) -> Tensor:
     It is not taken as the exponential of a difference of logarithms, in which large values would
     lose the digits that tell them apart.
     """
-    peak, terms = shifted_terms(values, coefficients)
-    shift, total = _shifted_sum(peak, terms)
-    share = peak.clamp(max=0.0).exp() * terms / (1 + excess(shift, total)).unsqueeze(-1)
+    terms = shifted_terms(values, coefficients)
+    shift, factor, total = _shifted_sum(terms)
+    share = factor * terms.terms / (1 + excess(shift, total)).unsqueeze(-1)
     return share[..., : values.shape[-1]]
 
 
-def _shifted_sum(peak: Tensor, terms: Tensor) -> tuple[Tensor, Tensor]:
-    """A shift `m >= 0` and the sum `S` such that the terms' exponentials add up to `e^m S`."""
-    total = peak.clamp(max=0.0).squeeze(-1).exp() * terms.sum(dim=-1)
-    return peak.clamp(min=0.0).squeeze(-1), total
+def _shifted_sum(terms: ShiftedTerms) -> tuple[Tensor, Tensor, Tensor]:
+    """A shift `m >= 0`, a factor of the terms, and their sum `S`, such that it all is `e^m S`."""
+    shift = terms.value + terms.log
+    factor = shift.clamp(max=0.0).exp()
+    return shift.clamp(min=0.0).squeeze(-1), factor, (factor * terms.terms).sum(dim=-1)
 
 
 def excess(shift: Tensor, total: Tensor) -> Tensor:
@@ -132,6 +166,8 @@ def softmax_shortfall(values: Tensor, counted: Tensor) -> Tensor:
         return values
     visible = torch.where(counted, values, -torch.inf)
     top = visible.detach().argmax(dim=-1, keepdim=True)
+    is_top = torch.zeros_like(counted).scatter(-1, top, True)
     largest = torch.where(counted.any(dim=-1, keepdim=True), values.gather(-1, top), 0.0)
-    rest = (visible - largest).exp().scatter(-1, top, 0.0).sum(dim=-1, keepdim=True)
-    return torch.where(counted, (largest - values) + torch.log1p(rest), 0.0)
+    rest = torch.where(is_top, 0.0, (visible - largest).exp()).sum(dim=-1, keepdim=True)
+    behind = torch.where(counted & ~is_top, largest - values, 0.0)
+    return torch.where(counted, behind + torch.log1p(rest), 0.0)

@@ -13,7 +13,7 @@ from zlpr.losses._arguments import (
     check_weight,
     working_dtype,
 )
-from zlpr.losses._cells import Cells, prepare
+from zlpr.losses._cells import Cells, limited_weight, prepare
 from zlpr.losses._module import LossModule
 from zlpr.losses._reduce import Reduction, reduce
 from zlpr.losses.binary import focal_loss, focal_term, sum_terms
@@ -69,7 +69,9 @@ def class_balanced_loss(
     counts = check_label_counts(scores, label_counts, num_samples).double()
     # 1 - b^n, which keeps its digits for b near 1; b = 0 has the logarithm -inf and weighs 1.
     weight = (1 - beta) / -torch.expm1(counts * (math.log(beta) if beta > 0 else -math.inf))
-    extra = check_weight("label_weight", label_weight, scores)
+    extra = limited_weight(
+        check_weight("label_weight", label_weight, scores), working_dtype(scores)
+    )
     return focal_loss(
         scores,
         targets,

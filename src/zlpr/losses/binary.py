@@ -219,7 +219,7 @@ def hill_loss(
 
     def negative(s: Tensor) -> Tensor:
         p = torch.sigmoid(s)
-        return (weighting - p) * p**2
+        return (weighting - 1 + torch.sigmoid(-s)) * p**2  # 1 - p keeps its digits so
 
     values = sum_terms(cells, lambda s: focal_term(margin - s, gamma), negative)
     return reduce(values, sample_weight, reduction)

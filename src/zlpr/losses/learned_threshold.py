@@ -1,11 +1,13 @@
 """Losses whose authors learn the threshold that they decide at: HBM and adaptive threshold."""
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from zlpr.losses._arguments import Weight, check_number
-from zlpr.losses._cells import largest_score, prepare, within_limits
+from zlpr.losses._cells import largest_score, prepare
 from zlpr.losses._logsumexp import logsumexp1, softmax_shortfall
 from zlpr.losses._module import LossModule
 from zlpr.losses._reduce import Reduction, reduce
@@ -198,16 +200,19 @@ class AdaptiveThresholdLoss(LossModule):
 
 def _biased_side(values: Tensor, counted: Tensor, alpha: float, margin: float) -> Tensor:
     """`log(1 + sum c e^d)` of one side, over the terms that are not right by the margin."""
-    biased = values
-    if alpha > 0.0:
-        biased = within_limits(values + alpha * _standard_deviation(values, counted))
-    kept = torch.sigmoid(2 * biased.detach()) > margin
-    return logsumexp1(biased, counted & kept if counted.dtype is torch.bool else counted * kept)
+    bias = alpha * _standard_deviation(values, counted) if alpha > 0.0 else 0.0
+    # sigma(2d) > m, where a sigma of 0 is no less than a margin of 0
+    cut = 0.5 * math.log(margin / (1 - margin)) if margin > 0.0 else -math.inf
+    kept = values.detach() + bias > cut
+    part = counted & kept if counted.dtype is torch.bool else counted * kept
+    return logsumexp1(values, part, bias)
 
 
 def _standard_deviation(values: Tensor, counted: Tensor) -> Tensor:
     """Of the finite values that count, without a gradient; 0 for none or one. Shape (..., 1)."""
     values = values.detach()
+    if values.shape[-1] == 0:
+        return values.new_zeros((*values.shape[:-1], 1))
     part = (counted != 0) & (values.abs() < largest_score(values.dtype))
     values = torch.where(part, values, 0.0)
     number = part.sum(dim=-1, keepdim=True).clamp(min=1)

@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from zlpr.losses._arguments import Weight, check_number, check_weight
-from zlpr.losses._cells import Cells, prepare
+from zlpr.losses._arguments import Weight, check_number, check_weight, working_dtype
+from zlpr.losses._cells import Cells, limited_weight, prepare
 from zlpr.losses._module import LossModule
 from zlpr.losses._reduce import (
     ONE_PROCESS,
@@ -394,7 +394,8 @@ class _EachSample:
         """The sums over the samples of several tensors of shape (..., L); shape (n, L)."""
         if self.factor is not None:
             values = [value * self.factor for value in values]
-        return torch.stack([value.reshape(-1, value.shape[-1]).sum(dim=0) for value in values])
+        samples = tuple(range(values[0].dim() - 1))
+        return torch.stack([value.sum(dim=samples) if samples else value for value in values])
 
 
 def _each_sample(cells: Cells, sample_weight: Tensor | None, batch: BatchReduction) -> _EachSample:
@@ -411,7 +412,9 @@ def _each_sample(cells: Cells, sample_weight: Tensor | None, batch: BatchReducti
 
 def label_terms_weight(label_weight: Weight | None, scores: Tensor) -> Weight:
     """A weight for the labels' terms of a loss over the batch, which has none per sample."""
-    weight = check_weight("label_weight", label_weight, scores)
+    weight = limited_weight(
+        check_weight("label_weight", label_weight, scores), working_dtype(scores)
+    )
     if isinstance(weight, Tensor) and weight.dim() > 1:
         raise ValueError(
             f"label_weight must be a number or have the shape {tuple(scores.shape[-1:])} in a loss "

@@ -12,11 +12,13 @@ import torch
 from torch import Tensor
 
 from zlpr.losses._arguments import Weight, check_number
-from zlpr.losses._cells import Cells, held, prepare, within_limits
+from zlpr.losses._cells import Cells, held, largest_score, prepare, within_limits
 from zlpr.losses._hinge import hinge_sum, rank_of_labels
 from zlpr.losses._logsumexp import (
     join_logsumexp,
+    log_of_product,
     logsumexp,
+    shifted_terms,
     softmax_shortfall,
     softplus,
 )
@@ -221,11 +223,15 @@ def circle_loss(
     check_number("margin", margin)
     cells = prepare(scores, targets, label_mask, label_weight, pos_weight, hard=True)
     # An impossible label, of which the score is as low as can be, has a weight of 0.
-    weight_negative = (cells.scores + margin).clamp(min=0).detach()
-    weight_positive = (1 + margin - cells.scores).clamp(min=0).detach()
-    negative = within_limits(gamma * weight_negative * (cells.scores - margin))
-    positive = within_limits(-gamma * weight_positive * (cells.scores - (1 - margin)))
-    log_sum = logsumexp(negative, cells.negative) + logsumexp(positive, cells.positive)
+    largest = largest_score(cells.scores.dtype)
+    s = cells.scores.detach()
+    weight_negative = (gamma * (s + margin).clamp(min=0)).clamp(max=largest)
+    weight_positive = (gamma * (1 + margin - s).clamp(min=0)).clamp(max=largest)
+    negative = within_limits(weight_negative * (cells.scores - margin))
+    positive = within_limits(-weight_positive * (cells.scores - (1 - margin)))
+    log_sum = log_of_product(
+        shifted_terms(negative, cells.negative), shifted_terms(positive, cells.positive)
+    )
     return reduce(softplus(log_sum), sample_weight, reduction)
 
 
@@ -368,7 +374,8 @@ def two_way_loss(
     cells = prepare(scores, targets, label_mask, label_weight, hard=True)
     weight = check_sample_weight(scores, sample_weight)
     temperatures = (positive_temperature, negative_temperature)
-    rows = [x.reshape(-1, x.shape[-1]) for x in (cells.scores, cells.positive, cells.negative)]
+    sides = (cells.scores, cells.positive, cells.negative)
+    rows = [x.reshape(math.prod(x.shape[:-1]), x.shape[-1]) for x in sides]
     samples, in_samples = _two_way_terms(rows, temperatures)
     labels, in_labels = _two_way_terms([x.mT for x in rows], temperatures, batch)
     samples = samples if weight is None else samples * weight.reshape(-1)
@@ -611,7 +618,9 @@ class TwoWayLoss(LossModule):
 
 def _log_pair_sum(cells: Cells) -> Tensor:
     """`log sum_P sum_N a_i b_j e^(s_j - s_i)`, -inf without a pair."""
-    return logsumexp(cells.scores, cells.negative) + logsumexp(-cells.scores, cells.positive)
+    return log_of_product(
+        shifted_terms(cells.scores, cells.negative), shifted_terms(-cells.scores, cells.positive)
+    )
 
 
 def _sampled(cells: Cells, pairs: int, generator: torch.Generator | None) -> Tensor:
