@@ -308,9 +308,10 @@ def two_way(
     values, slope = [], np.zeros_like(x.s)
     for turned in (False, True) if of_samples else (True,):
         s, a, b = (m.T if turned else m for m in (x.s, x.a, x.b))
-        below, down = logsumexp(s / negative_temperature, b)
-        above, up = logsumexp(-s / positive_temperature, a)
+        below, rest_below, down = _logsumexp_parts(s / negative_temperature, b)
+        above, rest_above, up = _logsumexp_parts(-s / positive_temperature, a)
         log = negative_temperature * below + positive_temperature * above
+        log += negative_temperature * rest_below + positive_temperature * rest_above
         is_pair = ((a > 0).any(axis=1) & (b > 0).any(axis=1))[:, None]
         part = sigmoid(log)[:, None] * np.where(is_pair, down - up, 0)
         values.append(softplus(np.where(is_pair[:, 0], log, -np.inf)))

@@ -6,8 +6,7 @@ numbers, too, and the gradient is the limit's. A weight beyond 2^-64 of the larg
 that (1.8e19 in float32): products of weights with terms and slopes then are numbers, too.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -24,8 +23,7 @@ from zlpr.losses._arguments import (
 _LARGEST_SCORE, _LARGEST_WEIGHT = 2.0**-4, 2.0**-64  # in units of the dtype's largest number
 
 
-@dataclass(frozen=True)
-class Cells:
+class Cells(NamedTuple):
     """Scores and targets of shape (..., L), with mask and weights.
 
     Attributes:
@@ -135,7 +133,7 @@ def held(values: Tensor, low: float, high: float) -> Tensor:
     if values.device.type == "cpu" and values.numel() > 0:
         smallest, largest = torch.aminmax(values.detach())
         try:
-            if low <= smallest and largest <= high:
+            if low <= smallest.item() and largest.item() <= high:
                 return values
         except RuntimeError:  # inside vmap, or a fake tensor
             pass
@@ -188,10 +186,12 @@ def _as_boolean(scores: Tensor, targets: Tensor) -> Tensor | None:
 
 def limited_weight(weight: Weight | None, dtype: torch.dtype) -> Weight | None:
     """A weight, at most what larger ones count as."""
+    if weight is None:
+        return None
     limit = _LARGEST_WEIGHT * torch.finfo(dtype).max
     if isinstance(weight, Tensor):
         return weight.clamp(max=limit)
-    return None if weight is None else min(weight, limit)
+    return min(weight, limit)
 
 
 def _product(one: Weight | None, two: Weight | None, dtype: torch.dtype) -> Weight | None:

@@ -393,9 +393,6 @@ def _power(base: Tensor, exponent: float) -> Tensor:
 
 def sum_terms(cells: Cells, positive: Term, negative: Term) -> Tensor:
     """One value per sample: its labels' positive and negative terms, weighted."""
-    if cells.targets.dtype is torch.bool and cells.label_weight is None is cells.pos_weight:
-        terms = torch.where(cells.targets, positive(cells.scores), negative(cells.scores))
-        return (terms if cells.mask is None else terms * cells.mask).sum(dim=-1)
     terms = cells.positive * positive(cells.scores) + cells.negative * negative(cells.scores)
     return terms.sum(dim=-1)
 
@@ -407,6 +404,7 @@ def sum_of_wrongness(cells: Cells, term: Term) -> Tensor:
     """
     if cells.targets.dtype is not torch.bool:
         return sum_terms(cells, lambda s: term(-s), term)
-    terms = term(cells.scores * (1 - 2 * cells.targets.to(cells.scores.dtype)))
+    sign = cells.targets.to(cells.scores.dtype).mul_(-2).add_(1)
+    terms = term(cells.scores * sign)
     weight = cells.weight
     return (terms if weight is None else terms * weight).sum(dim=-1)

@@ -5,6 +5,7 @@ Under data parallelism give them a `batch` (`zlpr.losses.BatchReduction`) that j
 processes' sums.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -180,12 +181,12 @@ def dice2_loss(
     weight = label_terms_weight(label_weight, scores)
     truth, p, wrong = _truth_and_probabilities(cells)
     # p^2 + y - 2py, which keeps its digits where the loss is small
-    gap = (
-        wrong.square() if cells.targets.dtype is torch.bool else (p - truth) ** 2 + truth - truth**2
-    )
+    is_hard = cells.targets.dtype is torch.bool
+    gap = wrong.square() if is_hard else (p - truth) ** 2 + truth - truth**2
     each = _each_sample(cells, check_sample_weight(scores, sample_weight), batch)
-    gaps, squares, true = batch.sum(each.sums([gap, p.square(), truth]))
-    terms = weight * gaps / (squares + true + smoothing / each.unit)
+    gaps, both = each.sums([gap, p * truth], batch)
+    terms = gaps / (gaps + 2 * both + smoothing / each.unit)
+    terms = terms if weight is None else weight * terms
     return terms if reduction == "none" else torch.sum(terms)
 
 
@@ -236,10 +237,11 @@ def sigmoid_f1_loss(
     truth, p, wrong = _truth_and_probabilities(cells)
     each = _each_sample(cells, check_sample_weight(scores, sample_weight), batch)
     # 2 tp + fn + fp = sum p + sum y, of which fn + fp are wrong
-    errors, predicted, true, count = batch.sum(each.sums([wrong, p, truth, torch.ones_like(p)]))
+    errors, predicted, true, count = each.sums([wrong, p, truth, torch.ones_like(p)], batch)
     total, seen = predicted + true, count > 0
     share = torch.where(total == 0, 1.0, errors / torch.where(total == 0, 1.0, total))
-    terms = torch.where(seen, weight * share, 0.0)
+    share = share if weight is None else weight * share
+    terms = torch.where(seen, share, 0.0)
     if reduction == "none":
         return terms
     return terms.sum() if reduction == "sum" else terms.sum() / seen.sum().clamp(min=1)
@@ -373,9 +375,9 @@ def _truth_and_probabilities(cells: Cells) -> tuple[Tensor, Tensor, Tensor]:
     if cells.targets.dtype is not torch.bool:
         p = torch.sigmoid(cells.scores)
         return truth, p, truth * torch.sigmoid(-cells.scores) + (1 - truth) * p
-    sign = 1 - 2 * truth
+    sign = truth.mul(-2).add_(1)
     wrong = torch.sigmoid(cells.scores * sign)
-    return truth, truth + wrong * sign, wrong
+    return truth, torch.addcmul(truth, wrong, sign), wrong
 
 
 @dataclass(frozen=True)
@@ -390,12 +392,14 @@ class _EachSample:
     factor: Tensor | None
     unit: Tensor | float
 
-    def sums(self, values: list[Tensor]) -> Tensor:
-        """The sums over the samples of several tensors of shape (..., L); shape (n, L)."""
+    def sums(self, values: list[Tensor], batch: BatchReduction) -> Sequence[Tensor]:
+        """The sums over the samples of several tensors of shape (..., L); of shape (L,) each."""
         if self.factor is not None:
             values = [value * self.factor for value in values]
-        samples = tuple(range(values[0].dim() - 1))
-        return torch.stack([value.sum(dim=samples) if samples else value for value in values])
+        if values[0].dim() > 1:
+            samples = tuple(range(values[0].dim() - 1))
+            values = [value.sum(dim=samples) for value in values]
+        return values if batch is ONE_PROCESS else batch.sum(torch.stack(values)).unbind()
 
 
 def _each_sample(cells: Cells, sample_weight: Tensor | None, batch: BatchReduction) -> _EachSample:
@@ -410,7 +414,7 @@ def _each_sample(cells: Cells, sample_weight: Tensor | None, batch: BatchReducti
     return _EachSample(factor if cells.mask is None else factor * cells.mask, unit)
 
 
-def label_terms_weight(label_weight: Weight | None, scores: Tensor) -> Weight:
+def label_terms_weight(label_weight: Weight | None, scores: Tensor) -> Weight | None:
     """A weight for the labels' terms of a loss over the batch, which has none per sample."""
     weight = limited_weight(
         check_weight("label_weight", label_weight, scores), working_dtype(scores)
@@ -420,4 +424,4 @@ def label_terms_weight(label_weight: Weight | None, scores: Tensor) -> Weight:
             f"label_weight must be a number or have the shape {tuple(scores.shape[-1:])} in a loss "
             f"over the batch, got {tuple(weight.shape)}"
         )
-    return 1.0 if weight is None else weight
+    return weight

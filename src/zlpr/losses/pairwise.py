@@ -15,7 +15,7 @@ from zlpr.losses._arguments import Weight, check_number
 from zlpr.losses._cells import Cells, held, largest_score, prepare, within_limits
 from zlpr.losses._hinge import hinge_sum, rank_of_labels
 from zlpr.losses._logsumexp import (
-    join_logsumexp,
+    join_terms,
     log_of_product,
     logsumexp,
     shifted_terms,
@@ -693,9 +693,11 @@ def _two_way_terms(
     """
     scores, positive, negative = sides
     warm, cool = temperatures
-    log_positive = join_logsumexp(logsumexp(-scores / warm, positive), batch)
-    log_negative = join_logsumexp(logsumexp(scores / cool, negative), batch)
-    pairs = within_limits(cool * log_negative) + within_limits(warm * log_positive)
-    empty = (log_positive == -torch.inf) | (log_negative == -torch.inf)
-    terms = softplus(torch.where(empty, -torch.inf, pairs))
-    return terms, (log_positive != -torch.inf).to(scores.dtype)
+    up = join_terms(shifted_terms(-scores, positive, warm), warm, batch)
+    down = join_terms(shifted_terms(scores, negative, cool), cool, batch)
+    is_pair = (up.terms > 0) & (down.terms > 0)
+    logs = [torch.where(is_pair, side.terms, 1.0).log() + side.log for side in (up, down)]
+    # The difference of scores first: what they have in common would cost digits.
+    pairs = (up.value + down.value) + (warm * logs[0] + cool * logs[1])
+    terms = softplus(torch.where(is_pair, pairs, -torch.inf)).squeeze(-1)
+    return terms, (up.terms > 0).squeeze(-1).to(scores.dtype)
