@@ -149,7 +149,7 @@ def test_a_demo_corpus_of_other_sentences_is_other_data(tmp_path, monkeypatch):
     assert fingerprint("demo") != before
 
 
-def test_the_demo_preset_has_every_loss_of_the_paper_and_three_seeds():
+def test_the_demo_preset_has_every_loss_of_the_paper_and_five_seeds():
     grid = preset("demo")
     in_paper = {name for name in registry.available() if registry.info(name).in_paper}
     assert {loss.name for loss in grid.losses} == in_paper - {"cross_entropy"}
@@ -157,7 +157,7 @@ def test_the_demo_preset_has_every_loss_of_the_paper_and_three_seeds():
         *published.DECIDING_LOSSES,
         *published.RANKING_LOSSES,
     }
-    assert grid.seeds == (0, 1, 2)
+    assert grid.seeds == (0, 1, 2, 3, 4)
     assert [entry.path for entry in grid.data] == ["demo"]
 
 

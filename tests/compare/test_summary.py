@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from tests.compare.synthetic import grid, record
@@ -24,6 +26,14 @@ def test_the_leader_is_named_with_those_it_cannot_be_told_from():
     subset = answers[SUBSET]
     assert subset.startswith("At the own bound, zlpr is ahead with 5")
     assert "With fitted decoding, zlpr" in subset
+
+
+def test_what_does_not_show_is_said_with_what_could_have_shown():
+    subset = told(grid(losses=("zlpr", "bce", "focal"), seeds=(0, 1, 2)))[SUBSET]
+    own, _, _ = subset.partition(" With fitted decoding")
+    found = re.search(r"\(3 seeds could only show a lead of ([\d.]+)(?: to [\d.]+)? points", own)
+    assert found
+    assert float(found[1]) > 1.2  # bce is behind by about so much in every seed, and does not show
 
 
 def test_one_seed_claims_nothing():

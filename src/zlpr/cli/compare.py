@@ -74,7 +74,8 @@ def run(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from zlpr.compare import RunFolder, carry_out, plan, write_report
-    from zlpr.compare.live import display, duration
+    from zlpr.compare.live import display
+    from zlpr.compare.wording import duration
 
     folder = RunFolder(Path(args.out))
     command = shlex.join(["zlpr", *sys.argv[1:]])

@@ -10,7 +10,7 @@ from zlpr._errors import UserError
 from zlpr.cli._console import print_json, print_table
 from zlpr.cli._figures import figure_rows
 from zlpr.cli._progress import progress
-from zlpr.cli._reading import add_reading_arguments, load_data
+from zlpr.cli._reading import add_reading_arguments, columns_of, load_data
 
 if TYPE_CHECKING:
     from zlpr.data import Dataset
@@ -69,11 +69,12 @@ def run(args: argparse.Namespace) -> None:
 
 def _read(model: "FittedModel", args: argparse.Namespace) -> "Dataset":
     """The data with the model's labels in the model's order."""
-    data = load_data(args.data, args)
+    like = columns_of(model)
+    data = load_data(args.data, args, like)
     numbers = all(name.isascii() and name.isdigit() for name in data.label_names)
     if numbers and not set(data.label_names) <= set(model.label_names):
         args.label_names = model.label_names  # a file of label numbers: they count the model's
-        data = load_data(args.data, args)
+        data = load_data(args.data, args, like)
     if args.part != "all":
         data = _as_in_training(model, data)
     aligned = data.with_label_names(model.label_names, unknown=args.unknown_labels)

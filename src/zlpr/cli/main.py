@@ -4,7 +4,8 @@ A command is a module of this room with three names:
 
 - `EXAMPLE`: a command line that `--help` shows;
 - `add_arguments(parser)`: its arguments; imports nothing heavy, so that `--help` is instant;
-- `run(args)`: the work, importing what it needs; returns an exit code or None for 0.
+- `run(args)`: the work, importing what it needs; returns an exit code or None for 0;
+- `INTERMIXED = True`, where values without a flag may stand after flags too.
 """
 
 import argparse
@@ -161,7 +162,9 @@ def run_command(name: str, arguments: Sequence[str]) -> int:
         allow_abbrev=False,
     )
     module.add_arguments(parser)
-    return module.run(parser.parse_args(arguments)) or 0
+    intermixed = getattr(module, "INTERMIXED", False)
+    parse = parser.parse_intermixed_args if intermixed else parser.parse_args
+    return module.run(parse(arguments)) or 0
 
 
 def _fail_to_write(trouble: OSError) -> int:

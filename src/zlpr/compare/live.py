@@ -10,6 +10,7 @@ from zlpr._escape import for_terminal
 from zlpr.compare.grid import Cell
 from zlpr.compare.records import RunRecord
 from zlpr.compare.runner import Progress
+from zlpr.compare.wording import duration
 
 
 @contextmanager
@@ -77,21 +78,6 @@ def progress_table(progress: Progress, already_done: int) -> Any:
     below = Table.grid(padding=(0, 2, 0, 0))
     below.add_row(ProgressBar(total=total, completed=finished, width=40), line)
     return Group(table, below)
-
-
-def duration(seconds: float) -> str:
-    """A time as people say it.
-
-    Examples:
-        >>> duration(42), duration(200), duration(9000)
-        ('42 s', '3 min 20 s', '2 h 30 min')
-    """
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 def _time_left(progress: Progress) -> str:

@@ -12,17 +12,20 @@ from zlpr._escape import for_markdown, for_spreadsheet, for_terminal
 from zlpr.compare.records import RunRecord
 from zlpr.compare.results import COLUMNS, FITTED, METRICS, OWN, Column, Results, Setting
 from zlpr.compare.statistics import Spread, count_wins, printed, rank_test, standing
+from zlpr.compare.wording import percent
 from zlpr.data import published
 
 BEST_MARK, NOISE_MARK = "*", "~"
 LEGEND = (
-    f"{BEST_MARK} best, {NOISE_MARK} not told apart from the best beyond chance "
-    "(paired test over seeds, 5 %)"
+    f"{BEST_MARK} best, {NOISE_MARK} these seeds do not tell it from the best (paired test, 5 %)"
 )
+
+LEAD_THAT_SHOWS = "lead that shows"
+"""The row that says how far apart two losses must be for these seeds to tell them apart."""
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """One figure of a table.
 
     Attributes:
@@ -30,7 +33,7 @@ class Cell:
         value: what to sort by; None where there is no figure.
         deviation: the printed spread over seeds, or "".
         best: whether it is the best of its column.
-        within_noise: whether chance may explain its difference from the best.
+        within_noise: whether these seeds do not tell it from the best.
     """
 
     text: str
@@ -40,7 +43,7 @@ class Cell:
     within_noise: bool = False
 
 
-EMPTY = Cell("–")
+EMPTY = TableCell("–")
 
 
 @dataclass(frozen=True)
@@ -49,13 +52,16 @@ class Table:
 
     title: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
+    rows: tuple[tuple[str, tuple[TableCell, ...]], ...]
     first_column: str = "loss"
     note: str = ""
 
 
 def setting_table(results: Results, setting: Setting, columns: Sequence[Column] = COLUMNS) -> Table:
-    """One data set and model: a row per loss, in percent, mean and spread over seeds."""
+    """One data set and model: a row per loss, in percent, mean and spread over seeds.
+
+    The last row says how large a lead must be for these seeds to tell it from chance.
+    """
     stands = {column: standing(results, setting, column) for column in columns}
     rows = []
     for loss in results.losses:
@@ -70,6 +76,10 @@ def setting_table(results: Results, setting: Setting, columns: Sequence[Column] 
             noise = loss in stand.within_noise and not best
             cells.append(_spread_cell(spread, best=best, noise=noise))
         rows.append((loss, tuple(cells)))
+    leads = [None if stand is None else stand.lead_that_shows for stand in stands.values()]
+    if any(lead is not None for lead in leads):
+        shown = (EMPTY if lead is None else TableCell(percent(lead)) for lead in leads)
+        rows.append((LEAD_THAT_SHOWS, tuple(shown)))
     return Table(str(setting), tuple(column.title for column in columns), tuple(rows))
 
 
@@ -98,7 +108,7 @@ def wins_table(
             noise = wins.total - wins.clear
             text = f"{wins.total} ({noise}{NOISE_MARK})" if noise else str(wins.total)
             best = wins.total == top > 0
-            cells.append(Cell(text, wins.total, best=best))
+            cells.append(TableCell(text, wins.total, best=best))
         rows.append((loss, tuple(cells)))
     note = (
         f"Tables in which a loss is best, of {len(results.settings)}; a tie counts for each. "
@@ -126,12 +136,12 @@ def rank_table(results: Results, columns: Sequence[Column] = COLUMNS) -> Table |
             rank = test.ranks[place]
             best = rank == test.ranks[first]
             noise = not best and not test.tells_apart(first, place)
-            cells.append(Cell(f"{rank:.2f}", rank, best=best, within_noise=noise))
+            cells.append(TableCell(f"{rank:.2f}", rank, best=best, within_noise=noise))
         rows.append((loss, tuple(cells)))
     p_values = (_p_cell(test.p_value) for test in tests.values())
     rows.append(("Friedman p", tuple(p_values)))
     distances = (f"{t.critical_difference:.2f}" for t in tests.values())
-    rows.append(("critical difference", tuple(Cell(text) for text in distances)))
+    rows.append(("critical difference", tuple(TableCell(text) for text in distances)))
     fewest = min(len(test.datasets) for test in tests.values())
     note = (
         f"Average rank over {fewest} data sets, 1 is best; Nemenyi's test at 5 %, where "
@@ -155,7 +165,7 @@ def paper_table(results: Results, setting: Setting) -> Table | None:
             cells.append(EMPTY if spread is None else _spread_cell(spread))
             for encoder in published.ENCODERS:
                 value = published.result(name, encoder, loss, metric.name)
-                cells.append(EMPTY if value is None else Cell(f"{value:.2f}", value))
+                cells.append(EMPTY if value is None else TableCell(f"{value:.2f}", value))
         rows.append((loss, tuple(cells)))
     columns = tuple(
         f"{metric.title}, {who}" for metric in METRICS for who in ("ours", "BERT", "RoBERTa")
@@ -261,17 +271,17 @@ def figures_csv(records: Iterable[RunRecord], *, raw: bool = False) -> str:
     return out.getvalue()
 
 
-def _spread_cell(spread: Spread, *, best: bool = False, noise: bool = False) -> Cell:
-    deviation = "" if spread.deviation is None else f"{100 * spread.deviation:.2f}"
+def _spread_cell(spread: Spread, *, best: bool = False, noise: bool = False) -> TableCell:
+    deviation = "" if spread.deviation is None else percent(spread.deviation)
     mean = printed(spread.mean)
-    return Cell(f"{mean:.2f}", mean, deviation, best=best, within_noise=noise)
+    return TableCell(f"{mean:.2f}", mean, deviation, best=best, within_noise=noise)
 
 
-def _p_cell(p_value: float) -> Cell:
-    return Cell(f"{p_value:.3f}" if p_value >= 0.001 else "< 0.001")
+def _p_cell(p_value: float) -> TableCell:
+    return TableCell(f"{p_value:.3f}" if p_value >= 0.001 else "< 0.001")
 
 
-def _terminal_text(cell: Cell) -> str:
+def _terminal_text(cell: TableCell) -> str:
     text = cell.text
     if cell.deviation and cell.value is not None:
         text = f"{cell.value:.1f}±{float(cell.deviation):.1f}"
@@ -279,7 +289,7 @@ def _terminal_text(cell: Cell) -> str:
     return text + mark
 
 
-def _markdown_text(cell: Cell) -> str:
+def _markdown_text(cell: TableCell) -> str:
     spread = f" ± {cell.deviation}" if cell.deviation else ""
     text = for_markdown(cell.text)
     text = f"**{text}**" if cell.best else text
@@ -287,7 +297,7 @@ def _markdown_text(cell: Cell) -> str:
     return text + spread + tilde
 
 
-def _latex_text(cell: Cell) -> str:
+def _latex_text(cell: TableCell) -> str:
     text = _escape_latex(cell.text).replace("–", "--")
     spread = rf"\,{{\scriptsize$\pm${cell.deviation}}}" if cell.deviation else ""
     tilde = r"$^{\sim}$" if cell.within_noise else ""

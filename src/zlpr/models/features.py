@@ -34,6 +34,9 @@ _TABLE = 2**22
 # Texts turned into symbols at a time: a word as a Python string takes ten times its number.
 _BATCH = 10_000
 
+LONGEST_NGRAM = 100
+"""The longest run of symbols: a vocabulary from a stranger takes time for each length."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureConfig:
@@ -60,9 +63,10 @@ class FeatureConfig:
             raise UserError(f"analyzer {self.analyzer!r}: expected auto, word, char or word+char")
         for name in ("word_ngrams", "char_ngrams"):
             shortest, longest = getattr(self, name)
-            if not 1 <= shortest <= longest:
+            if not 1 <= shortest <= longest <= LONGEST_NGRAM:
                 raise UserError(
-                    f"{name} ({shortest}, {longest}): expected 1 <= shortest <= longest"
+                    f"{name} ({shortest}, {longest}): expected 1 <= shortest <= longest "
+                    f"<= {LONGEST_NGRAM}"
                 )
         for name in ("min_count", "max_features"):
             value = getattr(self, name)
@@ -392,7 +396,9 @@ class _View:
         kind: type[_Words | _Characters] = _ALPHABETS[value["symbols"]]
         terms = [tuple(kind.split(term)) for term in value["terms"]]
         alphabet = kind(sorted({symbol for term in terms for symbol in term}))
-        shortest, longest = value["ngrams"]
+        shortest, longest = map(int, value["ngrams"])
+        if not 1 <= shortest <= longest <= LONGEST_NGRAM:
+            raise ValueError(f"ngrams {shortest} to {longest}, expected 1 to {LONGEST_NGRAM}")
         view = cls(alphabet, (shortest, longest))
         view.num_texts = int(value["num_texts"])
         view.counts = np.array(value["counts"], dtype=np.int64)

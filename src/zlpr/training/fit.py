@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from zlpr._errors import UserError
-from zlpr.data import Dataset
+from zlpr.data import Columns, Dataset
 from zlpr.models.base import TrainingRecord
 from zlpr.training.config import FitResult, ProgressCallback, Trained, TrainingConfig
 from zlpr.training.linear import ExtractedFeatures
@@ -101,10 +101,13 @@ def check_data(train: Dataset, validation: Dataset) -> None:
 
 def describe(train: Dataset, validation: Dataset) -> Mapping[str, Any]:
     """What the model card says of the data."""
+    width = None if train.features is None else int(train.features.shape[1])
+    columns = train.columns or Columns(num_features=width)
     return {
         "name": train.name,
         "train_samples": len(train),
         "validation_samples": len(validation),
         "labels": train.num_labels,
         "labels_per_sample": float(train.labels.nnz / max(len(train), 1)),
+        "columns": columns.to_json(),
     }
