@@ -52,5 +52,5 @@ def test_rankers_have_no_decisions():
 
 def test_names_are_found_in_any_case_and_unknown_ones_refused():
     assert published.set_name("toutiao") == "Toutiao"
-    with pytest.raises(UserError, match=r"no data set of the paper 'reuters'.*CNIPA-Title.*Toxic"):
+    with pytest.raises(UserError, match=r"no data set 'reuters'.*CNIPA-Title.*Toxic"):
         published.statistics("reuters")

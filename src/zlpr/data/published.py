@@ -91,5 +91,5 @@ def _table(name: str) -> dict[str, Any]:
 def _known(name: str) -> SetName:
     known = set_name(name)
     if known is None:
-        raise unknown("data set of the paper", name, SETS)
+        raise unknown("data set", name, SETS)
     return known
