@@ -192,7 +192,8 @@ class Batches(Solver):
     """
 
     def __init__(self, features: Matrix, labels: Any, config: LinearConfig) -> None:
-        loss = create_loss(config, labels)
+        self.generator = torch.Generator().manual_seed(config.seed)
+        loss = create_loss(config, labels, generator=self.generator)
         self.bound = bound_of(loss)
         self.loss = soften(loss, config, labels.shape[1])
         self.features = csr(features) if sparse.issparse(features) else features
@@ -256,6 +257,9 @@ class Batches(Solver):
         samples, total = self.labels.shape[0], 0.0
         if isinstance(self.loss, Softened):
             self.loss.reseed([self.seed, epoch])
+        # Of the epoch alone, so that a resumed fit draws what it would have drawn.
+        state = np.random.SeedSequence([self.seed, epoch]).generate_state(1, np.uint64)
+        self.generator.manual_seed(int(state[0]))
         shuffled = np.random.default_rng([self.seed, epoch]).permutation(samples)
         for first in range(0, samples, self.batch_size):
             rows = np.sort(shuffled[first : first + self.batch_size])
@@ -328,12 +332,13 @@ def choose_solver(
 ) -> Solver:
     """L-BFGS over the whole data where it fits in memory, Adam over batches otherwise.
 
-    Mixup, which changes the loss from step to step, also goes in batches; and so does a loss over
-    the batch, or one that is not smooth, whose settings speak of batches.
+    Mixup and sampled pairs, which change the loss from step to step, also go in batches; and so
+    does a loss over the batch, or one that is not smooth, whose settings speak of batches.
     """
     info = registry.info(config.loss)
     asked = (config.epochs, config.batch_size, config.learning_rate) != (None, None, None)
-    in_batches = bool(config.mixup) or (asked and (info.over_batch or not info.smooth))
+    changes = bool(config.mixup) or info.is_random(config.loss_params)
+    in_batches = changes or (asked and (info.over_batch or not info.smooth))
     fits = memory_of_past_steps(features.shape[1], labels.shape[1]) >= _SHORTEST_MEMORY
     at_once = MOST_CELLS_AT_ONCE if info.over_batch else MEMORY
     if fits and labels.shape[0] * labels.shape[1] <= at_once and not in_batches:
