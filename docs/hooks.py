@@ -15,20 +15,16 @@ from importlib import import_module
 from latex2mathml.converter import convert
 
 from zlpr.cli.main import COMMANDS, main
+from zlpr.compare.results import OWN, Results
+from zlpr.compare.statistics import count_wins
 from zlpr.data import published
+from zlpr.metrics import PAPER_METRICS, MetricInfo, info
 
 MARKED = re.compile(
     r'<(?P<tag>span|div) class="arithmatex">\\(?P<open>[(\[])(?P<math>.*?)\\[)\]]</(?P=tag)>',
     re.DOTALL,
 )
-TITLES = {
-    "subset_accuracy": "SubACC",
-    "example_f1": "MLC-F1",
-    "micro_f1": "Micro-F1",
-    "macro_f1": "Macro-F1",
-    "average_precision": "AvgPrec",
-    "ranking_loss": "RankLoss",
-}
+METRICS = [info(name) for name in PAPER_METRICS]
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
@@ -56,16 +52,18 @@ def _table(headers: list[str], rows: list[list[str]]) -> str:
 
 
 def _wins() -> str:
-    rows = []
-    for metric, title in TITLES.items():
-        printed, counted = published.wins(metric), published.count_wins(metric)
+    rows, results = [], Results.from_paper()
+    for column in OWN:
+        printed = published.wins(column.metric.name)
+        wins = count_wins(results, column, published.DECIDING_LOSSES)
+        counted = {loss: entry.total for loss, entry in wins.items()}
         cells = [
             str(printed[loss])
             if printed[loss] == counted[loss]
             else f"{printed[loss]} (counted: {counted[loss]})"
             for loss in published.DECIDING_LOSSES
         ]
-        rows.append([title, *cells])
+        rows.append([column.metric.title, *cells])
     return _table(["metric", *published.DECIDING_LOSSES], rows)
 
 
@@ -74,23 +72,24 @@ def _results() -> str:
     for name in published.SETS:
         for encoder in published.ENCODERS:
             rows = [
-                [loss, *(_cell(name, encoder, loss, metric) for metric in TITLES)]
+                [loss, *(_cell(name, encoder, loss, metric) for metric in METRICS)]
                 for loss in published.losses(name, encoder)
             ]
-            parts += [f"### {name}, {encoder}", "", _table(["loss", *TITLES.values()], rows), ""]
+            titles = [metric.title for metric in METRICS]
+            parts += [f"### {name}, {encoder}", "", _table(["loss", *titles], rows), ""]
     return "\n".join(parts)
 
 
-def _cell(name: str, encoder: published.Encoder, loss: str, metric: str) -> str:
-    value = published.result(name, encoder, loss, metric)
+def _cell(name: str, encoder: published.Encoder, loss: str, metric: MetricInfo) -> str:
+    value = published.result(name, encoder, loss, metric.name)
     if value is None:
         return ""
     rivals = [
         figure
         for rival in published.losses(name, encoder)
-        if (figure := published.result(name, encoder, rival, metric)) is not None
+        if (figure := published.result(name, encoder, rival, metric.name)) is not None
     ]
-    best = min(rivals) if metric == "ranking_loss" else max(rivals)
+    best = max(rivals, key=lambda figure: metric.sign * figure)
     return f"**{value:.2f}**" if value == best else f"{value:.2f}"
 
 

@@ -79,7 +79,7 @@ def test_stats_of_prepared_data_stand_beside_the_papers(tmp_path, capsys):
     assert found["parts"]["all"]["instances"] == 4
     assert found["published"]["all"]["instances"] == 159571
     _, out, _ = zlpr(capsys, "stats", tmp_path / "Toxic")
-    assert [line.split()[:3] for line in out.splitlines()[3:5]] == [
+    assert [line.split()[:3] for line in out.splitlines()[4:6]] == [
         ["all", "here", "4"],
         ["all", "paper", "159,571"],
     ]
@@ -314,6 +314,46 @@ def test_split_writes_parts_that_load(method, tmp_path, capsys):
     assert set(told["label_distance"]) == {"train", "validation", "test"}
     restored = load_split(load(tmp_path / "o"), tmp_path / "o" / "split.json")
     assert restored.split.tolist() == data.split.tolist()
+
+
+def test_a_published_test_part_is_not_mixed_in_without_a_word(tmp_path, capsys):
+    as_json(capsys, "split", "demo", "--out", tmp_path / "first")
+    code, _, err = zlpr(capsys, "split", tmp_path / "first", "--out", tmp_path / "second")
+    assert code == 2
+    assert "has a split of its own, 6,000 samples" in err
+    assert "--mix-parts" in err
+    assert not (tmp_path / "second").exists()
+    how = ("--out", tmp_path / "second", "--mix-parts", "--seed", "1")
+    told = as_json(capsys, "split", tmp_path / "first", *how)
+    assert sum(told["sizes"].values()) == 6000
+
+
+def test_a_part_that_was_split_off_can_be_split_again_with_the_same_seed(tmp_path, capsys):
+    as_json(capsys, "split", "demo", "--out", tmp_path / "first")
+    path = tmp_path / "first" / "train.jsonl"
+    sizes = as_json(capsys, "split", path, "--out", tmp_path / "second")["sizes"]
+    assert min(sizes.values()) > 300
+
+
+def test_what_was_read_is_printed(tmp_path, capsys):
+    (tmp_path / "a.csv").write_text("title,plot,tags,year\nThe Thing,It hides in the ice,a,1982\n")
+    said = (
+        "read {} as csv: text from 'plot' (not from 'title'), labels from 'tags'; not read: 'year'"
+    )
+    for command in (("stats",), ("split", "--out", tmp_path / "o")):
+        _, out, _ = zlpr(capsys, command[0], tmp_path / "a.csv", *command[1:])
+        assert out.startswith(said.format(tmp_path / "a.csv"))
+    _, out, err = zlpr(capsys, "stats", tmp_path / "a.csv", "--json")
+    assert "text from" not in out
+    assert err.startswith("read ")
+
+
+def test_data_without_any_label_is_refused(tmp_path, capsys):
+    (tmp_path / "a.csv").write_text("text,labels\nx,\ny,\n")
+    code, _, err = zlpr(capsys, "stats", tmp_path / "a.csv")
+    assert code == 2
+    assert "none of the 2 samples has a label (csv: text from 'text', labels from 'labels')" in err
+    assert "--labels …" in err
 
 
 def test_split_keeps_groups_together(tmp_path, capsys):

@@ -49,7 +49,7 @@ def test_tables_and_pictures(place, tmp_path, capsys):
     command = ["evaluate", str(place / "m"), str(place / "test.jsonl"), "--worst", "3"]
     assert main([*command, "--plot", str(picture)]) == 0
     printed = capsys.readouterr().out
-    assert "micro F1" in printed
+    assert "Micro-F1" in printed
     assert "share of empty predictions" in printed
     assert "The 3 worst labels" in printed
     assert picture.read_bytes().startswith(b"\x89PNG")

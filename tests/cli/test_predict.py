@@ -74,6 +74,81 @@ def test_all_labels_are_shown_when_asked_for(folder, capsys):
     assert list(answer["scores"]) == list(zlpr.load(folder).label_names)
 
 
+def test_texts_may_follow_options(folder, capsys):
+    main(["predict", folder, *TEXTS, "--csv"])
+    expected = capsys.readouterr().out
+    assert main(["predict", folder, "--csv", *TEXTS]) == 0
+    assert capsys.readouterr().out == expected
+
+
+def test_ids_stand_in_the_output(folder, tmp_path, capsys):
+    rows = [json.dumps({"key": f"k{i}", "text": text}) for i, text in enumerate(TEXTS)]
+    (tmp_path / "some.jsonl").write_text("\n".join(rows))
+    command = ["predict", folder, "--file", str(tmp_path / "some.jsonl")]
+    main([*command, "--id", "key"])
+    assert [answer["id"] for answer in answers(capsys)] == ["k0", "k1", "k2"]
+    main([*command, "--id", "key", "--csv"])
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [row["id"] for row in rows] == ["k0", "k1", "k2"]
+    main([*command, "--csv"])
+    assert "id" not in next(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+
+
+TABLE = "id\ttext\tlabels\n7\trefund my order\tbilling\n8\tcannot log in\tlogin\n"
+
+
+def test_a_table_is_read_as_evaluate_reads_it_whatever_it_is_called(folder, tmp_path, capsys):
+    for name in ("some.tsv", "some.txt"):
+        (tmp_path / name).write_text(TABLE)
+        main(["predict", folder, "--file", str(tmp_path / name)])
+        said = capsys.readouterr()
+        found = [json.loads(line) for line in said.out.splitlines()]
+        assert [row["text"] for row in found] == ["refund my order", "cannot log in"]
+        assert f"{name} as tsv: text from 'text', id from 'id'" in said.err
+    (tmp_path / "plain.txt").write_text("a line, with a comma\nwith\ta tab\n\n")
+    main(["predict", folder, "--file", str(tmp_path / "plain.txt")])
+    said = capsys.readouterr()
+    texts = [json.loads(line)["text"] for line in said.out.splitlines()]
+    assert texts == ["a line, with a comma", "with\ta tab", ""]
+    assert "plain.txt as lines" in said.err
+
+
+def test_a_model_remembers_the_columns_that_it_was_trained_on(tmp_path, capsys):
+    rows = [
+        f"{'red' if i % 2 else 'blue'} title {i},some long words that say nothing at all,"
+        f"{'r' if i % 2 else 'b'}"
+        for i in range(600)
+    ]
+    path = tmp_path / "films.csv"
+    path.write_text("\n".join(["title,overview,genres", *rows]))
+    model = str(tmp_path / "m")
+    assert main(["train", str(path), "--out", model, "--text", "title"]) == 0
+    capsys.readouterr()
+    assert main(["predict", model, "--file", str(path)]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out.splitlines()[0])["text"] == "blue title 0"
+    assert "text from 'title'" in said.err
+    assert main(["evaluate", model, str(path), "--json"]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["metrics"]["micro_f1"] == 1.0
+    assert "trained on a part of this data" in said.err
+    (tmp_path / "other.csv").write_text("overview,genres\nsome words,r\n")
+    assert main(["predict", model, "--file", str(tmp_path / "other.csv")]) == 2
+    assert "no column 'title' for text" in capsys.readouterr().err
+
+
+def test_features_of_a_file_without_a_header_that_is_narrower_than_the_models(tmp_path, capsys):
+    rows = [f"{i % 2} {i % 2}:1 5:{i}e-5" for i in range(300)]
+    (tmp_path / "a.svm").write_text("\n".join(rows) + "\n")
+    (tmp_path / "b.svm").write_text("0 0:1\n1 1:1\n")
+    model = str(tmp_path / "m")
+    assert main(["train", str(tmp_path / "a.svm"), "--out", model]) == 0
+    capsys.readouterr()
+    assert main(["predict", model, "--file", str(tmp_path / "b.svm")]) == 0
+    assert [answer["labels"] for answer in answers(capsys)] == [["0"], ["1"]]
+    assert main(["evaluate", model, str(tmp_path / "b.svm")]) == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -76,7 +76,12 @@ def test_what_is_not_toml_is_said(tmp_path, text):
 def test_losses_on_the_command_line():
     assert parse_loss("zlpr") == LossSpec("zlpr", "zlpr")
     made = parse_loss("focal:gamma=1.5,label_weight=none")
-    assert made.params == {"gamma": 1.5, "label_weight": "none"}
+    assert made.params == {"gamma": 1.5, "label_weight": None}
+    assert parse_loss("zlpr:pos_weight=[1,2],threshold=0.5").params == {
+        "pos_weight": [1, 2],
+        "threshold": 0.5,
+    }
+    assert parse_loss("warp:log=False").params == {"log": False}
     assert parse_loss("zlpr:pos_weight=1|1.5|2").choose == {"pos_weight": (1, 1.5, 2)}
     with pytest.raises(UserError, match="'gamma' is not PARAMETER=VALUE"):
         parse_loss("focal:gamma")
@@ -149,7 +154,7 @@ def test_a_demo_corpus_of_other_sentences_is_other_data(tmp_path, monkeypatch):
     assert fingerprint("demo") != before
 
 
-def test_the_demo_preset_has_every_loss_of_the_paper_and_three_seeds():
+def test_the_demo_preset_has_every_loss_of_the_paper_and_five_seeds():
     grid = preset("demo")
     in_paper = {name for name in registry.available() if registry.info(name).in_paper}
     assert {loss.name for loss in grid.losses} == in_paper - {"cross_entropy"}
@@ -157,7 +162,7 @@ def test_the_demo_preset_has_every_loss_of_the_paper_and_three_seeds():
         *published.DECIDING_LOSSES,
         *published.RANKING_LOSSES,
     }
-    assert grid.seeds == (0, 1, 2)
+    assert grid.seeds == (0, 1, 2, 3, 4)
     assert [entry.path for entry in grid.data] == ["demo"]
 
 

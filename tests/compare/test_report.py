@@ -1,8 +1,11 @@
+import csv
+import io
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
+from markdown_it import MarkdownIt
 
 from tests.compare.synthetic import DECIDING, grid, record
 from zlpr.compare import report
@@ -11,6 +14,7 @@ from zlpr.compare.records import LossSpec
 from zlpr.compare.report import (
     data_table,
     html_report,
+    latex_report,
     loss_table,
     markdown_report,
     method,
@@ -180,3 +184,69 @@ def test_how_it_was_made_names_commands_seeds_machine_and_versions():
     assert [name for name, _ in data_table(RECORDS).rows] == ["GoEmotions", "toy"]
     row = dict(loss_table(RECORDS).rows)["zlpr"]
     assert row[-1].text == "regularisation 0.3"
+
+
+HOSTILE = "=<img src=x onerror=alert(1)> $\\frac{$ **b** |\n\n# h \x1b[2J"
+
+
+@pytest.fixture(scope="module")
+def hostile() -> Selection:
+    """Records whose data, model, loss and error are called what no sane person calls them."""
+    losses = ("zlpr", HOSTILE)
+    records = [
+        record(HOSTILE, HOSTILE, loss, seed, quality=0.01 * place)
+        for place, loss in enumerate(losses)
+        for seed in (0, 1)
+    ]
+    records.append(record(HOSTILE, HOSTILE, "zlpr", 2, fault=f"ValueError: {HOSTILE} `x`"))
+    return Selection(tuple(records), 0, (HOSTILE,))
+
+
+def test_names_are_text_on_the_page_and_in_its_figures(hostile):
+    made = html_report(hostile)
+    checker = Checker()
+    checker.feed(made)
+    assert "<img" not in made
+    assert "frac" in made  # drawn as it stands, not as mathematics
+
+
+def test_names_are_text_in_markdown(hostile):
+    text = markdown_report(hostile)
+    assert "\x1b" not in text
+    page = MarkdownIt("commonmark").enable("table").render(text)
+    headings = re.findall(r"<h(\d)>", page)
+    assert headings.count("1") == 1
+    assert "<img" not in page
+    assert "<strong>b</strong>" not in page
+    assert page.count("<table>") >= 4
+    for table in re.findall(r"<table>.*?</table>", page, flags=re.DOTALL):
+        lines = re.findall(r"<tr>.*?</tr>", table, flags=re.DOTALL)
+        assert len({len(re.findall(r"<t[hd]", line)) for line in lines}) == 1
+
+
+def test_names_are_text_in_latex(hostile):
+    tables = latex_report(hostile)
+    assert "\x1b" not in tables
+    assert r"\$\textbackslash{}frac\{\$" in tables
+    assert tables.count(r"\begin{table}") == tables.count(r"\end{table}")
+
+
+def test_no_name_is_a_formula_in_the_csv_unless_asked_for(hostile, tmp_path):
+    def names(**options):
+        path = write_report(hostile, tmp_path, **options)["csv"]
+        rows = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"), newline=""))
+        return {row[column] for row in rows for column in ("data", "model", "loss")}
+
+    assert names() == {"'" + HOSTILE, "zlpr"}
+    assert names(raw_csv=True) == {HOSTILE, "zlpr"}
+
+
+def test_sections_have_ids_of_their_own_however_data_is_called():
+    names = ("a b", "a-b", "??", "!!")
+    records = tuple(grid(datasets=names, models=("-",), losses=("zlpr", "bce"), seeds=(0,)))
+    checker = Checker()
+    checker.feed(html_report(Selection(records, 0, ())))
+    assert len(checker.ids) == len(set(checker.ids))
+    assert {link.removeprefix("#") for link in checker.links if link.startswith("#")} <= set(
+        checker.ids
+    )

@@ -14,6 +14,7 @@ from zlpr.compare.statistics import (
     holm,
     paired_p_value,
     rank_test,
+    smallest_lead,
     standing,
 )
 from zlpr.data import published
@@ -102,6 +103,41 @@ def test_the_corrected_test_keeps_its_level_on_redrawn_splits():
 )
 def test_where_chance_cannot_be_measured_it_is_not_guessed(a, b, expected):
     assert paired_p_value(a, b, 0.125) == expected
+
+
+@pytest.mark.parametrize("share", [None, 0.125])
+@pytest.mark.parametrize("seeds", [2, 3, 5, 20])
+def test_a_lead_shows_exactly_from_the_smallest_one_on(seeds, share):
+    noise = np.random.default_rng(seeds).normal(0, 0.01, seeds)
+    noise -= noise.mean()
+    zero = dict.fromkeys(range(seeds), 0.0)
+    lead = smallest_lead(dict(enumerate(noise)), zero, share)
+    for times, shows in ((0.99, False), (1.01, True)):
+        ahead = dict(enumerate(noise + times * lead))
+        assert (paired_p_value(ahead, zero, share) <= 0.05) == shows
+        assert smallest_lead(ahead, zero, share) == pytest.approx(
+            lead
+        )  # the lead's own size is out
+
+
+def test_several_comparisons_need_a_larger_lead_as_holm_has_it():
+    rng = np.random.default_rng(3)
+    best = 0.7 + rng.normal(0, 0.01, 5)
+    rivals = {f"r{i}": list(best - 0.03 + rng.normal(0, 0.01, 5)) for i in range(8)}
+    setting = Setting("toy", "linear")
+    stand = standing(results_of({"toy": {"best": list(best), **rivals}}), setting, SUBSET)
+    lead = {loss: float(np.mean(best - np.array(values))) for loss, values in rivals.items()}
+    shown = {loss for loss in rivals if lead[loss] >= stand.leads[loss]}
+    assert shown <= set(rivals) - set(stand.within_noise)  # Holm's later steps may add some
+    assert min(stand.leads.values()) <= stand.lead_that_shows <= max(stand.leads.values())
+
+
+def test_one_seed_shows_nothing():
+    stand = standing(
+        results_of({"toy": {"a": [0.5], "b": [0.4]}}), Setting("toy", "linear"), SUBSET
+    )
+    assert stand.leads == {"b": None}
+    assert stand.lead_that_shows is None
 
 
 def test_holm_is_the_step_down_procedure():

@@ -1,3 +1,4 @@
+import hashlib
 import json
 
 import numpy as np
@@ -7,7 +8,15 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from zlpr._errors import UserError
-from zlpr.data import Dataset, demo, load_split, make_split, report_split, save_split
+from zlpr.data import (
+    Dataset,
+    check_parts,
+    demo,
+    load_split,
+    make_split,
+    report_split,
+    save_split,
+)
 
 METHODS = ["random", "stratified"]
 
@@ -32,6 +41,44 @@ def test_a_random_split_does_not_depend_on_the_other_samples():
     data = make_split(_numbered(1000), seed=5)
     few = make_split(_numbered(300), seed=5)
     assert (data.split[:300] == few.split).all()
+
+
+def test_a_split_of_whole_data_is_what_saved_models_were_trained_on():
+    split = make_split(_numbered(1000), seed=5).split
+    digest = hashlib.sha256("".join(part[0] for part in split).encode()).hexdigest()
+    assert digest[:16] == "2b37f6bd7f446b7f"
+
+
+@pytest.mark.parametrize("method", ["random", "group"])
+@pytest.mark.parametrize("part", ["train", "validation", "test"])
+@pytest.mark.parametrize("fractions", [(0.8, 0.1, 0.1), (8 / 9, 1 / 9, 0.0)])
+@pytest.mark.parametrize("size", [300, 9000])
+def test_a_split_of_a_part_is_fresh(method, part, fractions, size):
+    groups = [f"author {i // 2}" for i in range(size)]
+    data = _numbered(size, groups=groups)
+    first = make_split(data, method, seed=3, fractions=(0.6, 0.2, 0.2)).part(part)
+    sizes = report_split(make_split(first, method, seed=3, fractions=fractions)).sizes
+    for name, share in zip(("train", "validation", "test"), fractions, strict=True):
+        assert share * len(first) / 3 - 2 <= sizes.get(name, 0) <= 3 * share * len(first) + 2
+    second = make_split(first, method, seed=3, fractions=fractions).part("train")
+    third = report_split(make_split(second, method, seed=3, fractions=fractions)).sizes
+    assert third["validation"] >= len(second) / 30
+
+
+def test_parts_that_are_too_small_to_choose_on():
+    data = _numbered(7053)
+    assert check_parts(data.select(range(6900)), data.select(range(100))) == ()
+    with pytest.raises(UserError, match=r"1 validation samples beside 7,052 training samples"):
+        check_parts(data.select(range(7052)), data.select([7052]))
+    with pytest.raises(UserError, match="0 validation samples"):
+        check_parts(data, data.select([]))
+    (note,) = check_parts(data, data.select(range(49)), data.select(range(50)))
+    assert "only 49 validation samples" in note
+    (note,) = check_parts(data, data.select(range(50)), data.select(range(3)))
+    assert "only 3 test samples" in note
+    empty = Dataset.from_label_sets([set()] * 9, label_names=["a"], texts=list("abcdefghi"))
+    with pytest.raises(UserError, match=r"9 validation samples.*none of them with a label"):
+        check_parts(data, empty)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -7,7 +7,7 @@ from scipy import optimize
 from sklearn.calibration import _sigmoid_calibration
 
 from zlpr._errors import UserError
-from zlpr.decoding import Calibrator, expected_calibration_error, reliability_curve
+from zlpr.decoding import Calibrator, expected_calibration_error
 
 
 def sigmoid(values):
@@ -139,35 +139,3 @@ def test_round_trip_through_json():
 def test_broken_configurations_are_refused(config, words):
     with pytest.raises(UserError, match=words):
         Calibrator.from_config(config)
-
-
-def test_reliability_curve_written_out():
-    generator = np.random.default_rng(3)
-    probabilities = generator.random((50, 4)).astype(np.float32)
-    probabilities[0] = [0.0, 1.0, 0.2, 0.4]
-    true = generator.random((50, 4)) < probabilities
-    curve = reliability_curve(true, probabilities, bins=5)
-    error = 0.0
-    for lower, upper, predicted, observed, count in zip(
-        curve.lower, curve.upper, curve.predicted, curve.observed, curve.count, strict=True
-    ):
-        inside = (probabilities > np.float32(lower)) & (probabilities <= np.float32(upper))
-        if lower == 0:
-            inside |= probabilities == 0
-        assert count == inside.sum()
-        assert predicted == pytest.approx(probabilities[inside].mean(), abs=1e-6)
-        assert observed == pytest.approx(true[inside].mean(), abs=1e-12)
-        error += count / true.size * abs(true[inside].mean() - probabilities[inside].mean())
-    assert expected_calibration_error(true, probabilities, bins=5) == pytest.approx(error, abs=1e-6)
-
-
-def test_empty_bins_are_nan_and_cost_nothing():
-    curve = reliability_curve([[1, 0]], [[0.95, 0.05]], bins=10)
-    assert curve.count.tolist() == [1, *[0] * 8, 1]
-    assert np.isnan(curve.observed[1:-1]).all()
-    assert curve.expected_calibration_error == pytest.approx(0.05)
-
-
-def test_scores_are_not_taken_for_probabilities():
-    with pytest.raises(UserError, match=r"must lie in \[0, 1\], found -3 to 2"):
-        reliability_curve([[1, 0]], [[2.0, -3.0]])

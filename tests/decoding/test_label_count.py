@@ -1,11 +1,9 @@
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
 
 from zlpr import metrics
 from zlpr._errors import UserError
-from zlpr.decoding import DECISION_METRICS, LabelCount, Threshold, TopK
-from zlpr.decoding.label_count import _logistic_regression
+from zlpr.decoding import DECISION_METRICS, FeatureCount, LabelCount, Threshold, TopK
 
 
 def ranking_data(seed, samples=600, labels=10):
@@ -47,18 +45,6 @@ def test_fitting_twice_gives_the_same():
     assert LabelCount().fit(true, scores) == LabelCount().fit(true, scores)
 
 
-def test_regression_is_sklearns():
-    generator = np.random.default_rng(4)
-    features = generator.normal(size=(300, 3))
-    targets = features @ [1.0, -2.0, 0.5] + generator.normal(size=300) > 0.3
-    # scikit-learn leaves the intercept free, so it is given as a feature
-    design = np.concatenate([features, np.ones((300, 1))], axis=1)
-    theirs = LogisticRegression(C=1.0, fit_intercept=False, tol=1e-10, max_iter=1000)
-    theirs.fit(design, targets)
-    ours = _logistic_regression(features, targets)
-    np.testing.assert_allclose(ours, theirs.coef_[0], atol=1e-6)
-
-
 def test_impossible_labels_and_degenerate_data():
     true, scores = ranking_data(5, samples=50)
     scores[:, 9], true[:, 9] = -np.inf, False
@@ -76,5 +62,33 @@ def test_impossible_labels_and_degenerate_data():
 def test_unfitted_and_broken_rules_say_so():
     with pytest.raises(UserError, match="call fit first"):
         LabelCount()(np.zeros((1, 2)))
-    with pytest.raises(UserError, match=r"7 weights, 6 means and scales, got \[2, 0, 0\]"):
+    with pytest.raises(UserError, match="label_count expects 6 numbers in each list"):
         LabelCount(weights=[1.0, 2.0])
+
+
+def test_features_tell_the_number_that_scores_do_not():
+    (true, _), generator = ranking_data(6), np.random.default_rng(7)
+    order = generator.random(true.shape) - 2.0 * true  # the true labels first, no gap after them
+    scores = -np.argsort(np.argsort(order, axis=1), axis=1).astype(float)
+    features = np.stack([true.sum(axis=1), generator.normal(size=len(true))], axis=1)
+    half = len(true) // 2
+    blind = LabelCount().fit(true[:half], scores[:half], "subset_accuracy")
+    told = FeatureCount().fit(
+        true[:half], scores[:half], "subset_accuracy", features=features[:half]
+    )
+    exact = metrics.subset_accuracy(true[half:], told(scores[half:], features=features[half:]))
+    assert exact > 0.95
+    assert exact > metrics.subset_accuracy(true[half:], blind(scores[half:])) + 0.3
+
+
+def test_features_are_asked_for():
+    true, scores = ranking_data(8, samples=40)
+    with pytest.raises(UserError, match="feature_count needs the features"):
+        FeatureCount().fit(true, scores)
+    rule = FeatureCount().fit(true, scores, features=np.ones((40, 3)))
+    with pytest.raises(UserError, match="was fitted with features"):
+        rule(scores)
+    with pytest.raises(UserError, match="features has 2 columns, the rule was fitted on 3"):
+        rule(scores, features=np.ones((40, 2)))
+    with pytest.raises(UserError, match=r"features has shape \(39, 3\), expected \(40, columns\)"):
+        rule(scores, features=np.ones((39, 3)))

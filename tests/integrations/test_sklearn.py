@@ -114,9 +114,8 @@ def test_wrong_options_are_named(data, options, message):
 @pytest.mark.parametrize("loss", ["zlpr", "hbm"])
 def test_predictions_are_cut_at_the_bound_of_the_loss(data, loss):
     X, y = data[0], data[1].labels.toarray()
-    name = "threshold" if loss == "zlpr" else "bound"
     at_zero = MultiLabelClassifier(loss).fit(X, y)
-    at_three = MultiLabelClassifier(loss, loss_params={name: 3.0}).fit(X, y)
+    at_three = MultiLabelClassifier(loss, loss_params={"threshold": 3.0}).fit(X, y)
     # The biases are not regularised, so that another bound only moves them.
     assert np.allclose(at_three.decision_function(X), at_zero.decision_function(X), atol=0.05)
     assert abs(at_three.score(X, y) - at_zero.score(X, y)) < 0.02

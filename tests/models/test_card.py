@@ -1,3 +1,9 @@
+import copy
+import re
+from dataclasses import replace
+
+from markdown_it import MarkdownIt
+
 from tests.models import fitted
 from zlpr.models.card import model_card
 
@@ -6,8 +12,8 @@ def test_the_card_shows_data_figures_decoding_and_limits():
     result = fitted.result()
     result.model.record.metrics["test"] = {"micro_f1": 0.75, "empty_predictions": 0.125}
     card = model_card(result.model)
-    assert "| Micro-F1 | 0.7500 |" in card
-    assert "| share of samples without a predicted label | 0.1250 |" in card
+    assert re.search(r"\| Micro-F1 \|.* 0\.7500 \|", card)
+    assert re.search(r"\| share of empty predictions \|.* 0\.1250 \|", card)
     assert f"train samples: {len(fitted.parts()[0])}" in card
     threshold = result.model.decoder.to_config()["threshold"]
     assert f"By the rule `threshold` (threshold = {threshold:.4g}), fitted on validation" in card
@@ -15,3 +21,20 @@ def test_the_card_shows_data_figures_decoding_and_limits():
     assert "## Limits" in card
     for name in result.model.label_names:
         assert name in card
+
+
+def test_names_of_labels_and_data_are_text():
+    hostile = "<script>x</script> **b** | `c`\n\n# h \x1b[2J"
+    model = copy.copy(fitted.result().model)
+    model.label_names = (hostile, *model.label_names[1:])
+    figures = {hostile: {"micro_f1": 0.5}}
+    model.record = replace(model.record, data={"name": hostile, hostile: hostile}, metrics=figures)
+    card = model_card(model)
+    assert "\x1b" not in card
+    page = MarkdownIt("commonmark").enable("table").render(card.split("---\n", 2)[2])
+    assert re.findall(r"<h1>", page) == ["<h1>"]
+    assert "<script>" not in page
+    assert "<strong>" not in page
+    assert (
+        page.count("&lt;script&gt;x&lt;/script&gt; **b** | `c` # h \\x1b[2J") == 6
+    )  # title, data, labels, column

@@ -1,36 +1,145 @@
-"""What every command prints with: tables and JSON."""
+"""What every command prints with: lines, tables and JSON, for any terminal, pipe and encoding."""
 
+import contextlib
+import io
 import json
+import os
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TextIO
+
+from zlpr._escape import for_json, for_terminal
+
+
+def say(text: str = "", *, error: bool = False) -> None:
+    """Print a message: to standard output, or as a note or an error beside it.
+
+    Control characters are spelled out, but for newlines: a name of the user's that may hold one
+    goes through `for_terminal` before it becomes part of a message. A message that cannot be
+    written, as in `zlpr train … | head -1` or on a full disk, does not end the work.
+    """
+    stream = sys.stderr if error else sys.stdout
+    with contextlib.suppress(OSError):
+        print(for_terminal(text, keep="\n"), file=stream, flush=True)
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "") -> None:
     """Print an aligned table; columns of numbers are set to the right."""
-    columns = list(zip(headers, *rows, strict=True))
+    table = [[for_terminal(cell) for cell in row] for row in (headers, *rows)]
+    columns = list(zip(*table, strict=True))
     widths = [max(map(display_width, column)) for column in columns]
     right = [all(_is_number(cell) for cell in column[1:]) and len(column) > 1 for column in columns]
-    if title:
-        print(title)
-    for index, row in enumerate([headers, *rows]):
-        cells = [_pad(cell, w, r) for cell, w, r in zip(row, widths, right, strict=True)]
-        print("  ".join(cells).rstrip())
-        if index == 0:
-            print("  ".join("-" * width for width in widths))
+    lines = [
+        "  ".join(_pad(cell, w, r) for cell, w, r in zip(row, widths, right, strict=True)).rstrip()
+        for row in table
+    ]
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    say("\n".join([title, *lines] if title else lines))
 
 
 def print_json(value: Any) -> None:
     """Print a value as indented JSON, the only thing on standard output."""
-    json.dump(value, sys.stdout, indent=2, ensure_ascii=False, allow_nan=False)
-    print()
+    print(json_text(value, indent=2), flush=True)
+
+
+def json_text(value: Any, *, indent: int | None = None) -> str:
+    """A value as JSON that standard output can carry and that no terminal obeys."""
+    is_unicode = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+    text = json.dumps(value, indent=indent, ensure_ascii=not is_unicode, allow_nan=False)
+    return for_json(text)
 
 
 def display_width(text: str) -> int:
-    """Columns that a text takes in a terminal; Chinese characters take two."""
+    """Columns that a text takes in a terminal: Chinese characters two, combining marks none.
+
+    Examples:
+        >>> display_width("abc"), display_width("标签"), display_width("e\u0301")
+        (3, 4, 1)
+    """
     import unicodedata
 
-    return sum(1 + (unicodedata.east_asian_width(character) in "WF") for character in text)
+    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
+    return len(text) + wide - sum(unicodedata.combining(character) > 0 for character in text)
+
+
+@contextlib.contextmanager
+def standard_streams() -> Iterator[Callable[[], OSError | None]]:
+    """Make standard output and standard error streams that do not end a command's work.
+
+    A descriptor that was closed (`>&-`) is opened on nothing, lest the next file take its number;
+    what an encoding lacks is spelled out; and once a stream cannot be written, because its reader
+    has left or its disk is full, there is one error (none from standard error), and what follows
+    goes nowhere.
+
+    Yields:
+        A function that gives what is wrong with standard output, None while nothing is.
+    """
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, this one
+    before = sys.stdout, sys.stderr
+    output, error = _Descriptor(1, silent=False), _Descriptor(2, silent=True)
+    sys.stdout = _lasting(sys.stdout, sys.__stdout__, output)
+    sys.stderr = _lasting(sys.stderr, sys.__stderr__, error)
+    try:
+        yield lambda: output.trouble
+    finally:
+        for stream, old in zip((sys.stdout, sys.stderr), before, strict=True):
+            if stream is not old:
+                with contextlib.suppress(OSError):
+                    stream.flush()
+        sys.stdout, sys.stderr = before
+
+
+def data_stream() -> TextIO:
+    """Standard output for data rather than words: what it cannot carry is an error."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="strict")
+    return sys.stdout
+
+
+def _lasting(stream: Any, original: Any, descriptor: "_Descriptor") -> TextIO:
+    """The stream itself where somebody has put their own in place, as tests and notebooks do."""
+    if stream is not original:
+        return stream  # type: ignore[no-any-return]
+    if stream is not None:
+        stream.flush()
+    return io.TextIOWrapper(
+        io.BufferedWriter(descriptor),
+        encoding="utf-8" if stream is None else stream.encoding,
+        errors="backslashreplace",
+        line_buffering=stream is not None and stream.line_buffering,
+    )
+
+
+class _Descriptor(io.RawIOBase):
+    """A file descriptor that swallows what comes after the first failure."""
+
+    def __init__(self, number: int, *, silent: bool) -> None:
+        super().__init__()
+        self._number, self._silent = number, silent
+        self.trouble: OSError | None = None
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._number
+
+    def isatty(self) -> bool:
+        return os.isatty(self._number)
+
+    def write(self, data: Any) -> int:
+        try:
+            return len(data) if self.trouble else os.write(self._number, data)
+        except OSError as trouble:
+            name = "standard output" if self._number == 1 else "standard error"
+            self.trouble = OSError(trouble.errno, trouble.strerror, name)
+            if self._silent:
+                return len(data)
+            raise self.trouble from None
 
 
 def _pad(cell: str, width: int, right: bool) -> str:

@@ -4,6 +4,8 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 
+from zlpr._escape import for_terminal
+
 
 @contextlib.contextmanager
 def progress(
@@ -32,11 +34,11 @@ def progress(
         TimeElapsedColumn,
     )
 
-    columns = [TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()]
+    columns = [TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn()]
     if total is not None:
         columns.insert(2, DownloadColumn())
     elif steps is not None:
         columns.insert(2, MofNCompleteColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task(what, total=steps if total is None else total)
+        task = bars.add_task(for_terminal(what), total=steps if total is None else total)
         yield lambda count: bars.advance(task, count)

@@ -1,12 +1,15 @@
 """The arguments with which every command reads data, and the reading itself."""
 
 import argparse
-from typing import TYPE_CHECKING, Any
+import os
+import sys
+from typing import TYPE_CHECKING, Any, TextIO
 
 from zlpr.cli._progress import progress
 
 if TYPE_CHECKING:
-    from zlpr.data import Dataset
+    from zlpr.data import Columns, Dataset
+    from zlpr.models import FittedModel
 
 
 def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,12 +34,41 @@ def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--skip-bad-rows", action="store_true", help="drop them and say how many")
 
 
-def load_data(spec: str, args: argparse.Namespace) -> "Dataset":
-    """Load a file, a folder or "demo" as the arguments say."""
+def load_data(spec: str, args: argparse.Namespace, like: "Columns | None" = None) -> "Dataset":
+    """Load a file, a folder or "demo" as the arguments say, and say what was read as what.
+
+    Args:
+        spec: the file, the folder, or "demo".
+        args: the parsed arguments of `add_reading_arguments`.
+        like: how a model's training data was read, for what the arguments leave open.
+    """
     from zlpr.data import load
 
     with progress(f"reading {spec}"):
-        return load(spec, **reading_options(args))
+        data = load(spec, **reading_options(args), like=like)
+    announce(spec, data.columns, sys.stderr if getattr(args, "json", False) else sys.stdout)
+    return data
+
+
+def announce(spec: str, columns: "Columns | None", stream: TextIO) -> None:
+    """Say what was read as what; of several processes, the first speaks."""
+    if columns is not None and os.environ.get("RANK", "0") == "0":
+        print(f"read {spec} as {columns.describe()}", file=stream)
+
+
+def columns_of(model: "FittedModel") -> "Columns | None":
+    """How a model's training data was read, as its folder remembers."""
+    from zlpr.data import Columns
+
+    held = model.record.data.get("columns")
+    return None if held is None else Columns.from_json(held)
+
+
+def given_reading(args: argparse.Namespace) -> dict[str, Any]:
+    """Those of the arguments that were given, as a grid has them."""
+    left_open = {"encoding": "utf-8", "skip_bad_rows": False}
+    options = reading_options(args)
+    return {name: value for name, value in options.items() if value != left_open.get(name)}
 
 
 def reading_options(args: argparse.Namespace) -> dict[str, Any]:

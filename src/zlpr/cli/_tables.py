@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from zlpr.cli._console import print_table
+from zlpr._escape import for_terminal
+from zlpr.cli._console import print_table, say
 
 if TYPE_CHECKING:
     from zlpr.compare import Results
@@ -26,9 +27,9 @@ def print_results(results: "Results") -> None:
             shown.append(wins_table(results, columns, title=f"Wins {how}", short=True))
     for table in shown:
         headers, rows = terminal_rows(table)
-        print_table(headers, rows, title=table.title)
-        print()
-    print(LEGEND)
+        print_table(headers, rows, title=for_terminal(table.title))
+        say()
+    say(LEGEND)
 
 
 def results_json(results: "Results") -> list[dict[str, Any]]:

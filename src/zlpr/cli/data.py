@@ -339,7 +339,7 @@ def _report(data: "Dataset", files: list[Path]) -> dict[str, Any]:
     return {"sizes": report_split(data).sizes, "files": [str(file) for file in files]}
 
 
-def _parts_line(sizes: Mapping[str, int]) -> str:
+def _parts_line(sizes: Mapping[Any, int]) -> str:
     parts = " + ".join(f"{size:,} {name}" for name, size in sizes.items())
     return f"{sum(sizes.values()):,} samples ({parts})"
 
@@ -455,6 +455,11 @@ def add_split(parser: argparse.ArgumentParser) -> None:
         metavar=("TRAIN", "VALIDATION", "TEST"),
         help="default: 0.8 0.1 0.1",
     )
+    parser.add_argument(
+        "--mix-parts",
+        action="store_true",
+        help="divide all rows of data that has a split of its own, its test part too",
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace files that are there")
     _add_json(parser)
     add_reading_arguments(parser)
@@ -465,6 +470,12 @@ def run_split(args: argparse.Namespace) -> None:
     from zlpr.data import make_split, report_split, save, save_split
 
     data = load_data(args.data, args)
+    if data.split is not None and not args.mix_parts:
+        sizes = report_split(data).sizes
+        raise UserError(
+            f"{args.data}: has a split of its own, {_parts_line(sizes)}; give one of its files to "
+            "divide that part, or --mix-parts to divide all rows anew"
+        )
     with progress(f"splitting {args.data}"):
         divided = make_split(data, args.method, args.seed, tuple(args.fractions))
         files = save(divided, args.out, overwrite=args.overwrite)

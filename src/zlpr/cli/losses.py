@@ -4,7 +4,7 @@ import argparse
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from zlpr.cli._console import print_json, print_table
+from zlpr.cli._console import print_json, print_table, say
 
 if TYPE_CHECKING:
     from zlpr.losses import LossInfo
@@ -27,9 +27,9 @@ def run(args: argparse.Namespace) -> None:
         return
     headers = ["name", "labels", "over", "convex", "smooth", "needs", "paper", "summary"]
     print_table(headers, [_row(loss) for loss in losses])
-    print()
-    print("labels: where predicted; 'by rank' losses need a threshold or a count chosen afterwards")
-    print("use one as zlpr.losses.create(NAME)(scores, targets), or zlpr train DATA --loss NAME")
+    say()
+    say("labels: where predicted; 'by rank' losses need a threshold or a count chosen afterwards")
+    say("use one as zlpr.losses.create(NAME)(scores, targets), or zlpr train DATA --loss NAME")
 
 
 def describe(loss: "LossInfo") -> dict[str, Any]:

@@ -4,7 +4,8 @@ A command is a module of this room with three names:
 
 - `EXAMPLE`: a command line that `--help` shows;
 - `add_arguments(parser)`: its arguments; imports nothing heavy, so that `--help` is instant;
-- `run(args)`: the work, importing what it needs; returns an exit code or None for 0.
+- `run(args)`: the work, importing what it needs; returns an exit code or None for 0;
+- `INTERMIXED = True`, where values without a flag may stand after flags too.
 """
 
 import argparse
@@ -13,11 +14,17 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from zlpr import __version__
 from zlpr._errors import UserError
+from zlpr._escape import for_terminal
+from zlpr._names import unknown
+from zlpr.cli._console import say, standard_streams
 from zlpr.cli._flags import in_flags
+
+READER_LEFT = 141
+"""The exit code where the reader of the output left early: 128 + SIGPIPE, as shells report it."""
 
 
 class CommandModule(Protocol):
@@ -43,6 +50,7 @@ COMMANDS = {
     "compare": Command("zlpr.cli.compare", "compare losses on data: train a grid, write a report"),
     "report": Command("zlpr.cli.report", "make the report of a comparison from its run records"),
     "data": Command("zlpr.cli.data", "list, describe, prepare, download and split data sets"),
+    "models": Command("zlpr.cli.models", "list the kinds of models and what each needs"),
     "losses": Command("zlpr.cli.losses", "list the losses and what each can do"),
     "theory": Command("zlpr.cli.theory", "run the argument behind the loss: tables and figures"),
 }
@@ -87,19 +95,25 @@ def overview() -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0 done, 1 failed, 2 wrong input."""
+    """Run one command and return its exit code.
+
+    0 done, 1 failed, 2 wrong input, 130 interrupted, 141 the reader of the output left early: a
+    command that writes files has finished them then, one that only prints has stopped.
+    """
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if not arguments or arguments[0] in {"-h", "--help", "help"}:
-        print(overview())
-        return 0 if arguments else 2
-    if arguments[0] == "--version":
-        print(f"zlpr {__version__}")
-        return 0
-    name = arguments[0]
-    if name not in COMMANDS:
-        return _fail(f"no command '{name}'; the commands are {', '.join(COMMANDS)}")
+    with standard_streams() as output_trouble:
+        code = _run(arguments)
+        trouble = output_trouble()
+        if code == 0 and trouble is not None:
+            return _fail_to_write(trouble)
+        return code
+
+
+def _run(arguments: list[str]) -> int:
+    """Run one command; what goes wrong becomes one line and an exit code."""
+    name = arguments[0] if arguments else ""
     try:
-        return run_command(name, arguments[1:])
+        return _dispatch(arguments)
     except ModuleNotFoundError as missing:
         package = (missing.name or "").partition(".")[0]
         if package not in EXTRA_OF:
@@ -107,23 +121,41 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(
             f'zlpr {name} needs the package {package}: pip install "zlpr[{EXTRA_OF[package]}]"'
         )
+    except UnicodeEncodeError as trouble:
+        return _fail(_describe_encoding(trouble), trouble, code=1)
     except UserError as mistake:
         return _fail(in_flags(str(mistake)), mistake)
-    except BrokenPipeError:  # the reader of our output left, as in `zlpr predict … | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
     except OSError as trouble:
-        return _fail(_describe(trouble), trouble, code=1)
+        return _fail_to_write(trouble)
     except KeyboardInterrupt:
-        print("zlpr: interrupted", file=sys.stderr)
+        say("zlpr: interrupted", error=True)
         return 130
+
+
+def _dispatch(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in {"-h", "--help", "help"}:
+        say(overview())
+        return 0 if arguments else 2
+    if arguments[0] == "--version":
+        say(f"zlpr {__version__}")
+        return 0
+    if arguments[0] not in COMMANDS:
+        raise unknown("command", arguments[0], COMMANDS)
+    return run_command(arguments[0], arguments[1:])
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose messages repeat what was typed without obeying it."""
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        super()._print_message(for_terminal(message, keep="\n"), file)
 
 
 def run_command(name: str, arguments: Sequence[str]) -> int:
     """Parse the arguments of one command and run it."""
     command = COMMANDS[name]
     module = cast("CommandModule", importlib.import_module(command.module))
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=f"zlpr {name}",
         description=command.summary[0].upper() + command.summary[1:] + ".",
         epilog=f"example:\n  {module.EXAMPLE}",
@@ -131,19 +163,32 @@ def run_command(name: str, arguments: Sequence[str]) -> int:
         allow_abbrev=False,
     )
     module.add_arguments(parser)
-    return module.run(parser.parse_args(arguments)) or 0
+    intermixed = getattr(module, "INTERMIXED", False)
+    parse = parser.parse_intermixed_args if intermixed else parser.parse_args
+    return module.run(parse(arguments)) or 0
 
 
-def _describe(trouble: OSError) -> str:
+def _fail_to_write(trouble: OSError) -> int:
+    """Name the file; a reader that left is told nothing, for it asked for no more."""
+    if isinstance(trouble, BrokenPipeError):
+        return READER_LEFT
     where = f"{trouble.filename}: " if trouble.filename else ""
-    return f"{where}{trouble.strerror or trouble}"
+    return _fail(f"{where}{trouble.strerror or trouble}", trouble, code=1)
+
+
+def _describe_encoding(trouble: UnicodeEncodeError) -> str:
+    lacking = trouble.object[trouble.start]
+    return (
+        f"the output's encoding, {trouble.encoding}, has no {lacking!r}: write to a file with "
+        "--out where the command has it, or set PYTHONIOENCODING=utf-8"
+    )
 
 
 def _fail(message: str, cause: BaseException | None = None, *, code: int = 2) -> int:
     """Print one line; the traceback only where ZLPR_DEBUG asks for it."""
     if cause is not None and os.environ.get("ZLPR_DEBUG"):
         raise cause
-    print(f"zlpr: error: {message}", file=sys.stderr)
+    say(f"zlpr: error: {for_terminal(message)}", error=True)
     return code
 
 

@@ -5,7 +5,7 @@ import csv
 import itertools
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from zlpr._errors import UserError
 from zlpr.cli._progress import progress
-from zlpr.cli._reading import add_reading_arguments, reading_options
+from zlpr.cli._reading import add_reading_arguments, announce, columns_of, reading_options
 
 if TYPE_CHECKING:
+    from zlpr.data import Block, Columns
     from zlpr.models import FittedModel
 
 EXAMPLE = 'zlpr predict reviews-model "Arrived broken, and nobody answers."'
+INTERMIXED = True  # texts may follow options, as in zlpr predict DIR --csv TEXT
 BATCH = 1_000
 
 
@@ -33,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         action="append",
         default=[],
-        help="a data file, or a .txt file with a text per line; may repeat",
+        help="a data file, or one with a text per line; may repeat",
     )
     parser.add_argument("--csv", action="store_true", help="CSV instead of JSON lines")
     parser.add_argument(
@@ -58,17 +60,34 @@ def run(args: argparse.Namespace) -> None:
     with waiting, replacing(args.out) if args.out else nullcontext() as beside:
         stream = beside.open("w", encoding="utf-8", newline="") if beside else sys.stdout
         with stream if beside else nullcontext():
-            writer = _csv_writer if args.csv else _json_writer
-            write = writer(stream, model, args.all_labels)
-            for inputs in _inputs(args):
-                _predict(model, inputs, write)
+            batches = _batches(args, columns_of(model))
+            first = next(batches, Batch([]))
+            write = (
+                _csv_writer(stream, model, args.all_labels, with_ids=first.ids is not None)
+                if args.csv
+                else _json_writer(stream, model, args.all_labels)
+            )
+            for batch in itertools.chain([first], batches):
+                _predict(model, batch, write)
                 stream.flush()
 
 
 @dataclass(frozen=True)
-class Row:
-    """One answer: the text, the predicted labels' columns, and every label's figures."""
+class Batch:
+    """Some samples: texts or features, and their identifiers where they have some."""
 
+    inputs: Any
+    ids: Sequence[str] | None = None
+
+    def __len__(self) -> int:
+        return self.inputs.shape[0] if hasattr(self.inputs, "shape") else len(self.inputs)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One answer: id, text, the predicted labels' columns, and every label's figures."""
+
+    id: str | None
     text: str | None
     chosen: list[int]
     scores: list[float]
@@ -78,15 +97,19 @@ class Row:
 Write = Callable[[Row], None]
 
 
-def _predict(model: "FittedModel", inputs: Any, write: Write) -> None:
+def _predict(model: "FittedModel", batch: Batch, write: Write) -> None:
     import numpy as np
 
-    scores = model.predict_scores(inputs)
+    if not len(batch):
+        return
+    scores = model.predict_scores(batch.inputs)
     predicted, shares = np.asarray(model.decoder(scores)), np.asarray(model.calibrator(scores))
-    texts = inputs if isinstance(inputs, list) else [None] * len(scores)
+    nothing = [None] * len(scores)
+    texts = batch.inputs if isinstance(batch.inputs, list) else nothing
+    names = zip(batch.ids or nothing, texts, strict=True)
     figures = zip(scores.tolist(), shares.tolist(), strict=True)
-    for text, row, (values, probabilities) in zip(texts, predicted, figures, strict=True):
-        write(Row(text, np.flatnonzero(row).tolist(), values, probabilities))
+    for (name, text), row, (values, probabilities) in zip(names, predicted, figures, strict=True):
+        write(Row(name, text, np.flatnonzero(row).tolist(), values, probabilities))
 
 
 def _json_writer(stream: TextIO, model: "FittedModel", all_labels: bool) -> Write:
@@ -95,6 +118,7 @@ def _json_writer(stream: TextIO, model: "FittedModel", all_labels: bool) -> Writ
     def write(row: Row) -> None:
         shown = range(len(names)) if all_labels else row.chosen
         line = {
+            **({} if row.id is None else {"id": row.id}),
             **({} if row.text is None else {"text": row.text}),
             "labels": [names[i] for i in row.chosen],
             "scores": {names[i]: round(row.scores[i], 4) for i in shown},
@@ -105,15 +129,14 @@ def _json_writer(stream: TextIO, model: "FittedModel", all_labels: bool) -> Writ
     return write
 
 
-def _csv_writer(stream: TextIO, model: "FittedModel", all_labels: bool) -> Write:
+def _csv_writer(stream: TextIO, model: "FittedModel", all_labels: bool, *, with_ids: bool) -> Write:
     """A row per text: the labels, and their scores and probabilities in the same order."""
     names = model.label_names
     table = csv.writer(stream, lineterminator="\n")
+    figures = ["scores", "probabilities"]
     if all_labels:
-        kinds = ("score", "probability")
-        table.writerow(["text", "labels", *(f"{name} {kind}" for kind in kinds for name in names)])
-    else:
-        table.writerow(["text", "labels", "scores", "probabilities"])
+        figures = [f"{name} {kind}" for kind in ("score", "probability") for name in names]
+    table.writerow([*(["id"] if with_ids else []), "text", "labels", *figures])
 
     def write(row: Row) -> None:
         if all_labels:
@@ -123,42 +146,42 @@ def _csv_writer(stream: TextIO, model: "FittedModel", all_labels: bool) -> Write
                 "|".join(f"{part[i]:.4f}" for i in row.chosen)
                 for part in (row.scores, row.probabilities)
             ]
-        table.writerow([row.text or "", "|".join(names[i] for i in row.chosen), *values])
+        own = [row.id or ""] if with_ids else []
+        table.writerow([*own, row.text or "", "|".join(names[i] for i in row.chosen), *values])
 
     return write
 
 
-def _inputs(args: argparse.Namespace) -> Iterator[Any]:
-    """The inputs in batches: given texts, files, or the lines of standard input."""
+def _batches(args: argparse.Namespace, like: "Columns | None") -> Iterator[Batch]:
+    """What to predict: given texts, files, or the lines of standard input."""
     if args.texts:
-        yield list(args.texts)
+        yield Batch(list(args.texts))
     elif args.file:
         for name in args.file:
-            yield from _from_file(name, args)
+            yield from _from_file(name, args, like)
     else:
-        yield from _batches(line.rstrip("\r\n") for line in sys.stdin)
+        lines = (line.rstrip("\r\n") for line in sys.stdin)
+        while texts := list(itertools.islice(lines, BATCH)):
+            yield Batch(texts)
 
 
-def _from_file(name: str, args: argparse.Namespace) -> Iterator[Any]:
+def _from_file(name: str, args: argparse.Namespace, like: "Columns | None") -> Iterator[Batch]:
+    """The samples of a file, read as `zlpr evaluate` reads it, but for the labels."""
     from zlpr.data import iterate
-    from zlpr.data.files import read_lines
 
-    path = Path(name)
-    if args.format is None and ".txt" in path.suffixes:
-        for lines in read_lines(path):
-            yield from _batches(lines.texts)
-        return
     options = reading_options(args)
     for unused in ("labels", "label_delimiter", "label_names"):
         options.pop(unused)
-    for block in iterate(path, labelled=False, **options):
-        if block.texts is not None:
-            yield from _batches(block.texts)
-        else:
-            yield block.features
+    said = False
+    for block in iterate(Path(name), labelled=False, like=like, **options):
+        if not said:
+            announce(name, block.columns, sys.stderr)
+            said = True
+        yield from _parts(block)
 
 
-def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
-    remaining = iter(texts)
-    while batch := list(itertools.islice(remaining, BATCH)):
-        yield batch
+def _parts(block: "Block") -> Iterator[Batch]:
+    inputs: Any = block.features if block.texts is None else block.texts
+    for start in range(0, len(block.labels), BATCH):
+        rows = slice(start, start + BATCH)
+        yield Batch(inputs[rows], None if block.ids is None else block.ids[rows])

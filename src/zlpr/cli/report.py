@@ -1,7 +1,6 @@
 """`zlpr report`: the page and the tables of a comparison, from its run records alone."""
 
 import argparse
-import sys
 
 EXAMPLE = "zlpr report zlpr-comparison"
 
@@ -10,6 +9,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The records' folder, and where the report goes."""
     parser.add_argument("folder", metavar="DIR", help="folder of zlpr compare, or of run records")
     parser.add_argument("--out", metavar="DIR", help="where to write (default: into DIR)")
+    parser.add_argument(
+        "--raw-csv",
+        action="store_true",
+        help="in report.csv, leave names that start with =, +, - or @ as they are; by default they "
+        "get an apostrophe, so that no spreadsheet takes them for formulas",
+    )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
 
 
@@ -18,23 +23,23 @@ def run(args: argparse.Namespace) -> None:
     from pathlib import Path
 
     from zlpr._errors import UserError
-    from zlpr.cli._console import print_json
+    from zlpr.cli._console import print_json, say
     from zlpr.cli._tables import print_results, results_json
     from zlpr.compare import Results, RunFolder, write_report
 
     folder = RunFolder(Path(args.folder))
     selection = folder.select()
     for line in selection.left_out:
-        print(line, file=sys.stderr)
+        say(line, error=True)
     results = Results.from_records(selection.records)
     if not results.settings:
         raise UserError(f"{args.folder}: no run there has finished, so there is nothing to report")
-    paths = write_report(selection, Path(args.out or args.folder))
+    paths = write_report(selection, Path(args.out or args.folder), raw_csv=args.raw_csv)
     if args.json:
         files = {form: str(path) for form, path in paths.items()}
         print_json({"figures": results_json(results), "files": files})
         return
     print_results(results)
     for path in list(paths.values())[1:]:
-        print(path)
-    print(f"report: {paths['html']}")
+        say(str(path))
+    say(f"report: {paths['html']}")

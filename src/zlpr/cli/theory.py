@@ -141,8 +141,9 @@ def _terms(args: argparse.Namespace) -> Any:
 
 def _regret(args: argparse.Namespace) -> Any:
     from zlpr.cli._progress import progress
+    from zlpr.metrics import PAPER_METRICS, info
     from zlpr.theory.figures import regret_figure
-    from zlpr.theory.regret import LOSSES, METRICS, SET_METRICS, Regret, not_worse, regrets
+    from zlpr.theory.regret import LOSSES, SET_METRICS, Regret, not_worse, regrets
 
     strengths = (0.0, 0.25, 0.5, 0.75, 1.0)
     with progress("regret", steps=len(strengths) * len(LOSSES)) as advance:
@@ -161,8 +162,8 @@ def _regret(args: argparse.Namespace) -> Any:
 
     last = strengths[-1]
     for cut, dependence, metrics, kind in (
-        ("zero", strengths[0], METRICS, "independent labels, cut at zero"),
-        ("zero", last, METRICS, "strongly tied labels with the same marginals, cut at zero"),
+        ("zero", strengths[0], PAPER_METRICS, "independent labels, cut at zero"),
+        ("zero", last, PAPER_METRICS, "strongly tied labels with the same marginals, cut at zero"),
         ("fitted", last, SET_METRICS, "strongly tied labels, at the best cut for each metric"),
     ):  # fmt: skip
         shown = [r for r in measured if (r.dependence, r.cut) == (dependence, cut)]
@@ -172,7 +173,7 @@ def _regret(args: argparse.Namespace) -> Any:
             args,
             f"regret, {kind}: points below the best\npossible predictor (0 is optimal), "
             f"mean ± standard error over {args.populations} random populations:",
-            ["loss", *(metric.replace("_", " ") for metric in metrics)],
+            ["loss", *(info(metric).words for metric in metrics)],
             [[loss, *(cells.get((loss, metric), "-") for metric in metrics)] for loss in losses],
             "* none is better by more than two standard errors of the difference",
         )
@@ -193,16 +194,18 @@ def _regret(args: argparse.Namespace) -> Any:
 def _table(
     args: argparse.Namespace, title: str, headers: list[str], rows: list[list[str]], note: str
 ) -> None:
-    from zlpr.cli._console import print_table
+    from zlpr.cli._console import print_table, say
 
     if not args.json:
         print_table(headers, rows, title=title)
-        print(*filter(None, [note, ""]), sep="\n", end="\n")
+        say(f"{note}\n")
 
 
 def _draw(args: argparse.Namespace, topic: str, draw: Callable[[Path], None]) -> None:
+    from zlpr.cli._console import say
+
     if args.out is not None:
         path = args.out / f"{topic}.png"
         draw(path)
         if not args.json:
-            print(f"figure: {path}\n")
+            say(f"figure: {path}\n")

@@ -5,7 +5,7 @@
 >>> folder = compare.RunFolder(Path("compared"))
 >>> todo = compare.plan(compare.preset("demo"), folder)  # checks everything, runs nothing
 >>> len(todo.cells)
-27
+45
 >>> compare.carry_out(todo)  # doctest: +SKIP
 >>> compare.write_report(folder.select(), folder.path)  # doctest: +SKIP
 """

@@ -11,15 +11,18 @@ import io
 import itertools
 import math
 import re
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from zlpr._escape import for_terminal
 from zlpr.compare.records import Curve, ReliabilityBin, RunRecord
-from zlpr.compare.results import FITTED, METRICS, OWN, Column, Metric, Results, Setting
+from zlpr.compare.results import FITTED, METRICS, OWN, Column, Results, Setting
 from zlpr.compare.statistics import ALPHA, RankTest, Spread, rank_test
+from zlpr.metrics import MetricInfo, info
 
 WIDTH = 4.1
 """Inches; 72 CSS pixels each, so that a panel is about 295 px and scales up to its place."""
@@ -48,6 +51,7 @@ class Figure:
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "zlpr",
+    "text.parse_math": False,  # a name may hold dollars
     "font.family": "sans-serif",
     "font.size": 10,
     "text.color": INK,
@@ -92,7 +96,7 @@ def dot_plots(results: Results, setting: Setting) -> list[Figure]:
 
 
 @_drawing
-def _dot_plot(results: Results, setting: Setting, metric: Metric) -> Figure | None:
+def _dot_plot(results: Results, setting: Setting, metric: MetricInfo) -> Figure | None:
     rows = list(reversed(results.losses))
     figure, axes = _axes(0.75 + 0.24 * len(rows))
     for decoding, offset in (("own", 0.13), ("fitted", -0.13)):
@@ -216,9 +220,10 @@ def _curve_plot(records: Sequence[RunRecord], setting: Setting, kind: str) -> Fi
 @_drawing
 def time_against_quality(records: Sequence[RunRecord], setting: Setting) -> Figure | None:
     """Training time against average precision, a point per loss, means over seeds."""
+    quality = "average_precision"
     points: dict[str, list[tuple[float, float]]] = {}
     for record in _of_setting(records, setting):
-        value = record.done.evaluation.test.own.get("average_precision")
+        value = record.done.evaluation.test.own.get(quality)
         if value is not None:
             entry = (record.seconds.fit, 100 * value)
             points.setdefault(record.settings.loss.label, []).append(entry)
@@ -234,7 +239,7 @@ def time_against_quality(records: Sequence[RunRecord], setting: Setting) -> Figu
     _place_names(axes, means)
     _plain_log_ticks(axes.xaxis)
     axes.set_xlabel("seconds of training, choice of settings included")
-    axes.set_ylabel("AvgPrec, %")
+    axes.set_ylabel(f"{info(quality).title}, %")
     axes.set_title("Time against quality", loc="left", fontweight="bold")
     return _finish(
         figure,
@@ -386,13 +391,15 @@ _numbers = itertools.count(1)
 
 def _finish(figure: Any, title: str, description: str) -> Figure:
     out = io.StringIO()
-    figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    with warnings.catch_warnings():  # a glyph that is missing here: the page has its own typeface
+        warnings.filterwarnings("ignore", message="Glyph", category=UserWarning)
+        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
     return Figure(_themed(out.getvalue(), next(_numbers)), title, description)
 
 
 def _themed(svg: str, number: int) -> str:
     """Cut the prolog, make ids unique on the page, and let the page give the colours."""
-    svg = svg[svg.index("<svg") :].rstrip()
+    svg = for_terminal(svg[svg.index("<svg") :].rstrip(), keep="\n")
     svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
     svg = re.sub(r'\bid="', f'id="f{number}-', svg)
     svg = re.sub(r'(href="#|url\(#)', rf"\1f{number}-", svg)

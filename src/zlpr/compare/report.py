@@ -9,6 +9,7 @@ from pathlib import Path
 
 from zlpr import __version__
 from zlpr._atomic import write_text
+from zlpr._escape import for_markdown, for_markdown_code
 from zlpr.compare import figures
 from zlpr.compare.figures import Figure
 from zlpr.compare.folder import Selection
@@ -18,8 +19,9 @@ from zlpr.compare.statistics import MIN_DATASETS
 from zlpr.compare.summary import findings, overview
 from zlpr.compare.tables import (
     EMPTY,
-    Cell,
+    LEAD_THAT_SHOWS,
     Table,
+    TableCell,
     all_tables,
     figures_csv,
     paper_table,
@@ -29,10 +31,18 @@ from zlpr.compare.tables import (
     to_markdown,
     wins_table,
 )
+from zlpr.compare.wording import duration, short
 
 FILES = {"html": "report.html", "markdown": "report.md", "latex": "report.tex", "csv": "report.csv"}
 OPEN_SECTIONS = 3
 """With more data sets than this, their sections start closed."""
+
+READING_THE_TABLES = (
+    "In percent, mean ± standard deviation over seeds. Bold: best of its column. ~: these seeds do "
+    "not tell it from the best (paired test, 5 %), which is not to say that they are alike: the "
+    f"row '{LEAD_THAT_SHOWS}' has the smallest lead that could have been told from chance, by the "
+    "spread of the paired differences over the seeds (median over the losses compared)."
+)
 
 
 @dataclass(frozen=True)
@@ -49,13 +59,19 @@ class Section:
     other_figures: list[Figure]
 
 
-def write_report(selection: Selection, folder: Path) -> dict[str, Path]:
-    """Write the report in all its forms; gives the path of each."""
+def write_report(selection: Selection, folder: Path, *, raw_csv: bool = False) -> dict[str, Path]:
+    """Write the report in all its forms; gives the path of each.
+
+    Args:
+        selection: the records to report on.
+        folder: where the files go.
+        raw_csv: leave names that a spreadsheet would take for formulas as they are.
+    """
     texts = {
         "html": html_report(selection),
         "markdown": markdown_report(selection),
         "latex": latex_report(selection),
-        "csv": figures_csv(selection.records),
+        "csv": figures_csv(selection.records, raw=raw_csv),
     }
     paths = {form: folder / FILES[form] for form in texts}
     for form, text in texts.items():
@@ -81,6 +97,7 @@ def html_report(selection: Selection) -> str:
         warnings=warnings(selection),
         findings=findings(results, records),
         metrics=METRICS,
+        reading=READING_THE_TABLES,
         wins=wins_table(results),
         ranks=rank_table(results),
         diagrams=figures.critical_difference_diagrams(results),
@@ -98,20 +115,28 @@ def markdown_report(selection: Selection) -> str:
     """The same words and tables, without the figures."""
     records = selection.records
     results = Results.from_records(records)
-    lines = [f"# {_title(results)}", "", overview(records, selection.missing), ""]
-    lines += [f"> {line}\n" for line in warnings(selection)]
+    lines = [f"# {for_markdown(_title(results))}", ""]
+    lines += [for_markdown(overview(records, selection.missing)), ""]
+    lines += [f"> {for_markdown(line)}\n" for line in warnings(selection)]
     lines += ["## Summary", ""]
-    lines += [f"- **{f.question}**: {f.answer}" for f in findings(results, records)]
+    found = ((for_markdown(f.question), for_markdown(f.answer)) for f in findings(results, records))
+    lines += [f"- **{question}**: {answer}" for question, answer in found]
     lines += ["", "## Tables", ""]
-    lines += ["In percent, mean ± standard deviation over seeds; bold: best; ~: chance may", ""]
-    lines[-2] += " explain its distance from the best."
+    lines += [for_markdown(READING_THE_TABLES), ""]
     lines += [to_markdown(table) for table in all_tables(results)]
     if selection.failed:
         lines += ["## Failed runs", ""]
-        lines += [f"- {r.settings.title()}: `{r.error}`" for r in selection.failed] + [""]
-    lines += ["## How it was made", "", *(f"{line}\n" for line in method(records))]
+        lines += [
+            f"- {for_markdown(r.settings.title())}: {for_markdown_code(r.error or '')}"
+            for r in selection.failed
+        ]
+        lines += [""]
+    lines += ["## How it was made", "", *(f"{for_markdown(line)}\n" for line in method(records))]
     lines += [to_markdown(data_table(records)), to_markdown(loss_table(records))]
-    lines += [f"- {name}: {', '.join(values)}" for name, values in provenance(records)]
+    lines += [
+        f"- {name}: {', '.join(map(for_markdown_code, values))}"
+        for name, values in provenance(records)
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -153,7 +178,7 @@ def method(records: Sequence[RunRecord]) -> list[str]:
     chosen = {r.settings.loss.label: r.settings.loss for r in records if r.settings.loss.choose}
     for label, loss in chosen.items():
         candidates = "; ".join(
-            f"{name} from {', '.join(map(_short, values))}" for name, values in loss.choose.items()
+            f"{name} from {', '.join(map(short, values))}" for name, values in loss.choose.items()
         )
         lines.append(
             f"{label} also chose its {candidates}, by {loss.choose_by} at its own bound on "
@@ -180,9 +205,9 @@ def data_table(records: Sequence[RunRecord]) -> Table:
         if record.outcome is not None and record.settings.data not in rows:
             data = record.outcome.data
             numbers = (data.train, data.validation, data.test, data.labels)
-            cells = [Cell(f"{number:,}", number) for number in numbers]
-            cells.append(Cell(f"{data.cardinality:.2f}", data.cardinality))
-            rows[record.settings.data] = (*cells, Cell(record.settings.split))
+            cells = [TableCell(f"{number:,}", number) for number in numbers]
+            cells.append(TableCell(f"{data.cardinality:.2f}", data.cardinality))
+            rows[record.settings.data] = (*cells, TableCell(record.settings.split))
     columns = ("training", "validation", "test", "labels", "labels per sample", "split")
     return Table("Data", columns, tuple(rows.items()), first_column="data")
 
@@ -196,14 +221,14 @@ def loss_table(records: Sequence[RunRecord]) -> Table:
             continue
         loss = own[0].settings.loss
         seconds = sum(record.seconds.fit for record in own) / len(own)
-        params = ", ".join(f"{k} = {_short(v)}" for k, v in loss.params.items()) or "defaults"
+        params = ", ".join(f"{k} = {short(v)}" for k, v in loss.params.items()) or "defaults"
         counts = sorted({record.done.trainings for record in own})
         trainings = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
         cells = (
-            Cell(loss.name),
-            Cell(params),
-            Cell(trainings, counts[0]),
-            Cell(f"{seconds:.2f}", seconds),
+            TableCell(loss.name),
+            TableCell(params),
+            TableCell(trainings, counts[0]),
+            TableCell(f"{seconds:.2f}", seconds),
             _chosen_cell(own),
         )
         rows.append((label, cells))
@@ -221,7 +246,7 @@ def provenance(records: Sequence[RunRecord]) -> list[tuple[str, tuple[str, ...]]
         ("command", tuple(dict.fromkeys(entry.command for entry in made))),
         ("seeds", (", ".join(map(str, sorted({r.settings.seed for r in records}))),)),
         ("made", (f"{started[0]} to {started[-1]}",)),
-        ("time", (f"{_duration(seconds)} over all runs",)),
+        ("time", (f"{duration(seconds)} over all runs",)),
         ("threads", (", ".join(map(str, sorted({entry.threads for entry in made}))) + " per run",)),
         ("machine", tuple(machines)),
         ("versions", tuple(f"{k} {', '.join(v)}" for k, v in versions_of(records).items())),
@@ -230,11 +255,25 @@ def provenance(records: Sequence[RunRecord]) -> list[tuple[str, tuple[str, ...]]
 
 def _sections(results: Results, records: Sequence[RunRecord]) -> list[Section]:
     few = len(results.settings) <= OPEN_SECTIONS
-    return [_section(results, records, setting, few) for setting in results.settings]
+    anchors = _anchors(results.settings)
+    return [
+        _section(results, records, setting, anchor, few)
+        for setting, anchor in zip(results.settings, anchors, strict=True)
+    ]
+
+
+def _anchors(settings: Sequence[Setting]) -> list[str]:
+    """An id for each section, readable where the names are, and unlike any other."""
+    anchors: list[str] = []
+    for number, setting in enumerate(settings, start=1):
+        slug = re.sub(r"\W+", "-", f"{setting.data}-{setting.model}").strip("-").lower()
+        taken = slug in {*anchors, "", "summary", "wins", "failed", "made"}
+        anchors.append(f"{slug}-{number}".lstrip("-") if taken else slug)
+    return anchors
 
 
 def _section(
-    results: Results, records: Sequence[RunRecord], setting: Setting, is_open: bool
+    results: Results, records: Sequence[RunRecord], setting: Setting, anchor: str, is_open: bool
 ) -> Section:
     others = [
         *figures.training_curves(records, setting),
@@ -244,7 +283,7 @@ def _section(
         *figures.reliability_plots(records, setting),
     ]
     return Section(
-        anchor=re.sub(r"\W+", "-", f"{setting.data}-{setting.model}").strip("-").lower(),
+        anchor=anchor,
         title=f"{setting.data} · {setting.model}",
         open=is_open,
         facts=_facts(records, setting),
@@ -271,9 +310,9 @@ def _facts(records: Sequence[RunRecord], setting: Setting) -> str:
 def _budget(records: Sequence[RunRecord]) -> list[str]:
     """What was chosen for every loss alike, a sentence or two per kind of model."""
     done = [record for record in records if record.outcome is not None]
-    linear = [record for record in done if record.settings.model == "linear"]
+    linear = [record for record in done if "regularisation" in record.done.chosen]
     searched = [r for r in linear if r.settings.training.get("regularisation") is None]
-    encoders = [record for record in done if record.settings.model != "linear"]
+    encoders = [record for record in done if "epoch" in record.done.chosen]
     lines = []
     if searched:
         lines.append(_search_budget(searched))
@@ -317,7 +356,7 @@ def _decode(records: Sequence[RunRecord]) -> str:
     return str(records[0].settings.training.get("decode", "auto"))
 
 
-def _chosen_cell(records: Sequence[RunRecord]) -> Cell:
+def _chosen_cell(records: Sequence[RunRecord]) -> TableCell:
     """What validation chose, as the range over data sets and seeds."""
     values: dict[str, list[float]] = {}
     for record in records:
@@ -328,8 +367,8 @@ def _chosen_cell(records: Sequence[RunRecord]) -> Cell:
     for name, numbers in values.items():
         low, high = min(numbers), max(numbers)
         same = math.isclose(low, high)
-        texts.append(f"{name} {_short(low)}" + ("" if same else f" to {_short(high)}"))
-    return Cell(", ".join(texts)) if texts else EMPTY
+        texts.append(f"{name} {short(low)}" + ("" if same else f" to {short(high)}"))
+    return TableCell(", ".join(texts)) if texts else EMPTY
 
 
 def _too_few(results: Results) -> str:
@@ -343,16 +382,6 @@ def _too_few(results: Results) -> str:
 def _title(results: Results) -> str:
     names = results.datasets
     return f"Losses compared on {names[0] if len(names) == 1 else f'{len(names)} data sets'}"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
-
-
-def _short(value: object) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def _resource(name: str) -> str:

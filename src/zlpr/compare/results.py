@@ -4,50 +4,22 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from zlpr import metrics
 from zlpr.compare.records import RunRecord
 from zlpr.data import published
+from zlpr.metrics import PAPER_METRICS, MetricInfo, info
 
 DecodingName = Literal["own", "fitted"]
 
 
-@dataclass(frozen=True)
-class Metric:
-    """One of the paper's six metrics, with its name there and a word for newcomers."""
-
-    name: str
-    title: str
-    meaning: str
-    larger_is_better: bool
-    needs_decision: bool
-
-
-_MEANINGS = {
-    "subset_accuracy": "samples whose whole label set is predicted exactly",
-    "example_f1": "overlap of predicted and true labels, averaged over samples",
-    "micro_f1": "overlap counted over all labels of all samples at once",
-    "macro_f1": "F1 averaged over labels, so that rare labels weigh the same",
-    "average_precision": "how near the top of the ranking the true labels stand",
-    "ranking_loss": "share of label pairs in the wrong order",
-}
-
-METRICS = tuple(
-    Metric(
-        name=name,
-        title=metrics.info(name).title,
-        meaning=_MEANINGS[name],
-        larger_is_better=bool(metrics.info(name).larger_is_better),
-        needs_decision=metrics.info(name).needs == "predictions",
-    )
-    for name in metrics.PAPER_METRICS
-)
+METRICS = tuple(info(name) for name in PAPER_METRICS)
+"""What a comparison is judged by."""
 
 
 @dataclass(frozen=True)
 class Column:
     """A metric as judged at the loss's own bound or with the fitted decoding."""
 
-    metric: Metric
+    metric: MetricInfo
     decoding: DecodingName
 
     @property

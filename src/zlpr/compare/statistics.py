@@ -48,18 +48,27 @@ class Standing:
 
     Attributes:
         best: the losses with the best mean as printed; more than one on a tie.
-        within_noise: losses whose difference from the best chance may explain.
+        within_noise: losses that these seeds do not tell from the best.
         p_values: Holm-corrected, per loss other than the best; None with a single seed.
+        leads: per loss other than the best, the smallest lead over it that these seeds could have
+            told from chance, as a fraction; see `smallest_lead`. None with a single seed.
     """
 
     best: tuple[str, ...]
     within_noise: tuple[str, ...]
     p_values: Mapping[str, float | None]
+    leads: Mapping[str, float | None]
 
     @property
     def clear(self) -> bool:
         """Whether one loss is ahead of all others beyond chance."""
         return len(self.best) == 1 and not self.within_noise
+
+    @property
+    def lead_that_shows(self) -> float | None:
+        """The median of `leads`: about how far ahead a loss must be for it to show."""
+        known = [lead for lead in self.leads.values() if lead is not None]
+        return float(np.median(known)) if known else None
 
 
 @dataclass(frozen=True)
@@ -124,15 +133,50 @@ def paired_p_value(
     """
     from scipy import stats
 
-    seeds = sorted(set(a) & set(b))
-    if len(seeds) < 2:
+    differences = _paired_differences(a, b)
+    if len(differences) < 2:
         return None
-    differences = np.array([a[seed] - b[seed] for seed in seeds])
+    mean, scale = abs(float(differences.mean())), _scale(differences, test_share)
+    if scale == 0:
+        return 1.0 if mean < 1e-12 else None
+    return float(2 * stats.t.sf(mean / scale, len(differences) - 1))
+
+
+def smallest_lead(
+    a: Mapping[int, float], b: Mapping[int, float], test_share: float | None, comparisons: int = 1
+) -> float | None:
+    r"""The smallest mean difference of `a` and `b` that the seeds could have told from chance.
+
+    $t_{1 - \alpha / 2k,\ n - 1} \sqrt{v (1/n + r)}$ in the notation of `paired_p_value`, with
+    $\alpha$ = 5 % shared by $k$ comparisons: the spread of the paired differences is taken from the
+    runs, their mean is not. With few seeds the quantile is large (12.7 for two, 4.3 for three, 2.8
+    for five, more with several comparisons), so that even a lead in every run may not show.
+
+    Returns:
+        The difference as a fraction; None where the spread cannot be measured.
+
+    Examples:
+        >>> a, b = {0: 0.58, 1: 0.55, 2: 0.61}, {0: 0.50, 1: 0.50, 2: 0.50}
+        >>> round(smallest_lead(a, b, 0.125), 3), round(smallest_lead(a, b, 0.125, 8), 3)
+        (0.087, 0.256)
+    """
+    from scipy import stats
+
+    differences = _paired_differences(a, b)
+    if len(differences) < 2 or _scale(differences, test_share) == 0:
+        return None
+    quantile = stats.t.isf(ALPHA / (2 * comparisons), len(differences) - 1)
+    return float(quantile) * _scale(differences, test_share)
+
+
+def _paired_differences(a: Mapping[int, float], b: Mapping[int, float]) -> NDArray[np.float64]:
+    return np.array([a[seed] - b[seed] for seed in sorted(set(a) & set(b))])
+
+
+def _scale(differences: NDArray[np.float64], test_share: float | None) -> float:
+    """The standard error of the mean difference; 0 where all differences are the same."""
     variance = float(np.var(differences, ddof=1))
-    if variance <= 1e-24:
-        return 1.0 if abs(float(differences.mean())) < 1e-12 else None
-    scale = math.sqrt(variance * (1 / len(seeds) + (test_share or 0.0)))
-    return float(2 * stats.t.sf(abs(float(differences.mean())) / scale, len(seeds) - 1))
+    return math.sqrt(variance * (1 / len(differences) + (test_share or 0.0))) * (variance > 1e-24)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -158,9 +202,8 @@ def standing(
     judged = [x for x in losses or results.losses if results.get(setting, x, column)]
     if not judged:
         return None
-    sign = 1 if column.metric.larger_is_better else -1
     means = {x: float(np.mean(list(results.get(setting, x, column).values()))) for x in judged}
-    first = max(judged, key=lambda x: sign * means[x])
+    first = max(judged, key=lambda x: column.metric.sign * means[x])
     best = tuple(x for x in judged if printed(means[x]) == printed(means[first]))
     reference = results.get(setting, first, column)
     share = results.test_shares.get(setting)
@@ -173,7 +216,10 @@ def standing(
     corrected = dict(zip(tested, holm(list(tested.values())), strict=True))
     p_values = {x: corrected.get(x) for x in raw}
     noise = tuple(x for x, p in p_values.items() if p is None or p > ALPHA)
-    return Standing(best, noise, p_values)
+    leads = {
+        x: smallest_lead(reference, results.get(setting, x, column), share, len(raw)) for x in raw
+    }
+    return Standing(best, noise, p_values, leads)
 
 
 def count_wins(
@@ -212,8 +258,9 @@ def rank_test(results: Results, column: Column) -> RankTest | None:
     complete = {data: row for data, row in table.items() if set(losses) <= set(row)}
     if len(complete) < MIN_DATASETS or len(losses) < 3:
         return None
-    sign = -1 if column.metric.larger_is_better else 1
-    matrix = np.array([[sign * printed(row[x]) for x in losses] for row in complete.values()])
+    matrix = np.array(
+        [[-column.metric.sign * printed(row[x]) for x in losses] for row in complete.values()]
+    )
     ranks = stats.rankdata(matrix, axis=1).mean(axis=0)
     alike = not np.ptp(matrix, axis=1).any()  # Friedman's statistic is 0/0 then
     p_value = 1.0 if alike else float(stats.friedmanchisquare(*matrix.T).pvalue)

@@ -8,20 +8,24 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from zlpr._escape import for_markdown, for_spreadsheet, for_terminal
 from zlpr.compare.records import RunRecord
 from zlpr.compare.results import COLUMNS, FITTED, METRICS, OWN, Column, Results, Setting
 from zlpr.compare.statistics import Spread, count_wins, printed, rank_test, standing
+from zlpr.compare.wording import percent
 from zlpr.data import published
 
 BEST_MARK, NOISE_MARK = "*", "~"
 LEGEND = (
-    f"{BEST_MARK} best, {NOISE_MARK} not told apart from the best beyond chance "
-    "(paired test over seeds, 5 %)"
+    f"{BEST_MARK} best, {NOISE_MARK} these seeds do not tell it from the best (paired test, 5 %)"
 )
+
+LEAD_THAT_SHOWS = "lead that shows"
+"""The row that says how far apart two losses must be for these seeds to tell them apart."""
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """One figure of a table.
 
     Attributes:
@@ -29,7 +33,7 @@ class Cell:
         value: what to sort by; None where there is no figure.
         deviation: the printed spread over seeds, or "".
         best: whether it is the best of its column.
-        within_noise: whether chance may explain its difference from the best.
+        within_noise: whether these seeds do not tell it from the best.
     """
 
     text: str
@@ -39,7 +43,7 @@ class Cell:
     within_noise: bool = False
 
 
-EMPTY = Cell("–")
+EMPTY = TableCell("–")
 
 
 @dataclass(frozen=True)
@@ -48,13 +52,16 @@ class Table:
 
     title: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
+    rows: tuple[tuple[str, tuple[TableCell, ...]], ...]
     first_column: str = "loss"
     note: str = ""
 
 
 def setting_table(results: Results, setting: Setting, columns: Sequence[Column] = COLUMNS) -> Table:
-    """One data set and model: a row per loss, in percent, mean and spread over seeds."""
+    """One data set and model: a row per loss, in percent, mean and spread over seeds.
+
+    The last row says how large a lead must be for these seeds to tell it from chance.
+    """
     stands = {column: standing(results, setting, column) for column in columns}
     rows = []
     for loss in results.losses:
@@ -69,6 +76,10 @@ def setting_table(results: Results, setting: Setting, columns: Sequence[Column] 
             noise = loss in stand.within_noise and not best
             cells.append(_spread_cell(spread, best=best, noise=noise))
         rows.append((loss, tuple(cells)))
+    leads = [None if stand is None else stand.lead_that_shows for stand in stands.values()]
+    if any(lead is not None for lead in leads):
+        shown = (EMPTY if lead is None else TableCell(percent(lead)) for lead in leads)
+        rows.append((LEAD_THAT_SHOWS, tuple(shown)))
     return Table(str(setting), tuple(column.title for column in columns), tuple(rows))
 
 
@@ -97,7 +108,7 @@ def wins_table(
             noise = wins.total - wins.clear
             text = f"{wins.total} ({noise}{NOISE_MARK})" if noise else str(wins.total)
             best = wins.total == top > 0
-            cells.append(Cell(text, wins.total, best=best))
+            cells.append(TableCell(text, wins.total, best=best))
         rows.append((loss, tuple(cells)))
     note = (
         f"Tables in which a loss is best, of {len(results.settings)}; a tie counts for each. "
@@ -125,12 +136,12 @@ def rank_table(results: Results, columns: Sequence[Column] = COLUMNS) -> Table |
             rank = test.ranks[place]
             best = rank == test.ranks[first]
             noise = not best and not test.tells_apart(first, place)
-            cells.append(Cell(f"{rank:.2f}", rank, best=best, within_noise=noise))
+            cells.append(TableCell(f"{rank:.2f}", rank, best=best, within_noise=noise))
         rows.append((loss, tuple(cells)))
     p_values = (_p_cell(test.p_value) for test in tests.values())
     rows.append(("Friedman p", tuple(p_values)))
     distances = (f"{t.critical_difference:.2f}" for t in tests.values())
-    rows.append(("critical difference", tuple(Cell(text) for text in distances)))
+    rows.append(("critical difference", tuple(TableCell(text) for text in distances)))
     fewest = min(len(test.datasets) for test in tests.values())
     note = (
         f"Average rank over {fewest} data sets, 1 is best; Nemenyi's test at 5 %, where "
@@ -154,7 +165,7 @@ def paper_table(results: Results, setting: Setting) -> Table | None:
             cells.append(EMPTY if spread is None else _spread_cell(spread))
             for encoder in published.ENCODERS:
                 value = published.result(name, encoder, loss, metric.name)
-                cells.append(EMPTY if value is None else Cell(f"{value:.2f}", value))
+                cells.append(EMPTY if value is None else TableCell(f"{value:.2f}", value))
         rows.append((loss, tuple(cells)))
     columns = tuple(
         f"{metric.title}, {who}" for metric in METRICS for who in ("ours", "BERT", "RoBERTa")
@@ -190,24 +201,26 @@ def terminal_rows(table: Table) -> tuple[list[str], list[list[str]]]:
 def terminal_tables(results: Results, setting: Setting) -> tuple[Table, Table]:
     """The same figures in two narrow tables: at the own bound, and with fitted decoding."""
     own, fitted = (setting_table(results, setting, columns) for columns in (OWN, FITTED))
-    plain = [Column(m, "own").metric.title for m in METRICS]
+    own_titles, fitted_titles = (
+        tuple(column.metric.title for column in columns) for columns in (OWN, FITTED)
+    )
     return (
-        Table(f"{setting}: at each loss's own bound, %", tuple(plain), own.rows),
-        Table(f"{setting}: decoding fitted on validation, %", tuple(plain[:4]), fitted.rows),
+        Table(f"{setting}: at each loss's own bound, %", own_titles, own.rows),
+        Table(f"{setting}: decoding fitted on validation, %", fitted_titles, fitted.rows),
     )
 
 
 def to_markdown(table: Table) -> str:
     """A Markdown table, the best in bold."""
     lines = [
-        "| " + " | ".join([table.first_column, *table.columns]) + " |",
+        "| " + " | ".join(map(for_markdown, [table.first_column, *table.columns])) + " |",
         "|---" + "|--:" * len(table.columns) + "|",
     ]
     for name, cells in table.rows:
         texts = (_markdown_text(cell) for cell in cells)
-        lines.append("| " + " | ".join([name.replace("|", "\\|"), *texts]) + " |")
-    note = [f"\n{table.note}"] if table.note else []
-    return "\n".join([f"### {table.title}", "", *lines, *note]) + "\n"
+        lines.append("| " + " | ".join([for_markdown(name), *texts]) + " |")
+    note = [f"\n{for_markdown(table.note)}"] if table.note else []
+    return "\n".join([f"### {for_markdown(table.title)}", "", *lines, *note]) + "\n"
 
 
 def to_latex(table: Table) -> str:
@@ -235,8 +248,11 @@ def to_latex(table: Table) -> str:
     )
 
 
-def figures_csv(records: Iterable[RunRecord]) -> str:
-    """Every metric of every finished cell in long form, one figure per line."""
+def figures_csv(records: Iterable[RunRecord], *, raw: bool = False) -> str:
+    """Every metric of every finished cell in long form, one figure per line.
+
+    Names that a spreadsheet would take for formulas get an apostrophe, unless `raw`.
+    """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(
@@ -244,7 +260,8 @@ def figures_csv(records: Iterable[RunRecord]) -> str:
     )
     for record in (record for record in records if record.outcome is not None):
         settings = record.settings
-        cell = [settings.data, settings.model, settings.loss.label, settings.seed, settings.split]
+        names = (settings.data, settings.model, settings.loss.label)
+        cell = [*(names if raw else map(for_spreadsheet, names)), settings.seed, settings.split]
         for part in ("validation", "test"):
             decoded = getattr(record.done.evaluation, part)
             for decoding in ("own", "fitted"):
@@ -254,17 +271,17 @@ def figures_csv(records: Iterable[RunRecord]) -> str:
     return out.getvalue()
 
 
-def _spread_cell(spread: Spread, *, best: bool = False, noise: bool = False) -> Cell:
-    deviation = "" if spread.deviation is None else f"{100 * spread.deviation:.2f}"
+def _spread_cell(spread: Spread, *, best: bool = False, noise: bool = False) -> TableCell:
+    deviation = "" if spread.deviation is None else percent(spread.deviation)
     mean = printed(spread.mean)
-    return Cell(f"{mean:.2f}", mean, deviation, best=best, within_noise=noise)
+    return TableCell(f"{mean:.2f}", mean, deviation, best=best, within_noise=noise)
 
 
-def _p_cell(p_value: float) -> Cell:
-    return Cell(f"{p_value:.3f}" if p_value >= 0.001 else "< 0.001")
+def _p_cell(p_value: float) -> TableCell:
+    return TableCell(f"{p_value:.3f}" if p_value >= 0.001 else "< 0.001")
 
 
-def _terminal_text(cell: Cell) -> str:
+def _terminal_text(cell: TableCell) -> str:
     text = cell.text
     if cell.deviation and cell.value is not None:
         text = f"{cell.value:.1f}±{float(cell.deviation):.1f}"
@@ -272,14 +289,15 @@ def _terminal_text(cell: Cell) -> str:
     return text + mark
 
 
-def _markdown_text(cell: Cell) -> str:
+def _markdown_text(cell: TableCell) -> str:
     spread = f" ± {cell.deviation}" if cell.deviation else ""
-    text = f"**{cell.text}**" if cell.best else cell.text
+    text = for_markdown(cell.text)
+    text = f"**{text}**" if cell.best else text
     tilde = " ~" if cell.within_noise else ""
     return text + spread + tilde
 
 
-def _latex_text(cell: Cell) -> str:
+def _latex_text(cell: TableCell) -> str:
     text = _escape_latex(cell.text).replace("–", "--")
     spread = rf"\,{{\scriptsize$\pm${cell.deviation}}}" if cell.deviation else ""
     tilde = r"$^{\sim}$" if cell.within_noise else ""
@@ -289,5 +307,5 @@ def _latex_text(cell: Cell) -> str:
 def _escape_latex(text: str) -> str:
     special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
     special |= {character: "\\" + character for character in "&%$#_{}"}
-    escaped = "".join(special.get(character, character) for character in text)
+    escaped = "".join(special.get(c, c) for c in for_terminal(" ".join(text.split())))
     return escaped.replace("<", r"$<$").replace(">", r"$>$")

@@ -1,23 +1,35 @@
 """Files in, label sets out: formats, sources, splits and the demo corpus."""
 
 from zlpr.data import demo, download, plots, published, sources, statistics
+from zlpr.data.columns import Columns
 from zlpr.data.dataset import SPLIT_NAMES, Dataset, SplitName, split_name
+from zlpr.data.digest import data_digest
 from zlpr.data.formats import FORMATS
 from zlpr.data.reading import concatenate, iterate, join_parts, list_label_names, load, read
 from zlpr.data.rows import Block, ReadOptions
 from zlpr.data.saving import save
-from zlpr.data.splits import SplitReport, load_split, make_split, report_split, save_split
+from zlpr.data.splits import (
+    SplitReport,
+    check_parts,
+    load_split,
+    make_split,
+    report_split,
+    save_split,
+)
 from zlpr.data.writing import write
 
 __all__ = [
     "FORMATS",
     "SPLIT_NAMES",
     "Block",
+    "Columns",
     "Dataset",
     "ReadOptions",
     "SplitName",
     "SplitReport",
+    "check_parts",
     "concatenate",
+    "data_digest",
     "demo",
     "download",
     "iterate",

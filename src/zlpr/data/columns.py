@@ -1,457 +1,83 @@
-"""Tables of any kind (CSV, JSON, Parquet): which column means what, and its cells checked."""
+"""What was read as what: which columns of a file hold the texts, the labels, the identifiers."""
 
-import ast
-import itertools
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
-from zlpr._errors import UserError
-from zlpr.data.dataset import split_name
-from zlpr.data.problems import Problems, quote
-from zlpr.data.rows import Block, Column, ReadOptions
+from zlpr._typed_json import from_plain, to_plain
+from zlpr.data.problems import quote, quote_all
 
-TEXT_NAMES = (
-    *("text", "texts", "sentence", "content", "comment_text", "comment", "body", "message"),
-    *("document", "review", "tweet", "query", "question", "abstract", "summary", "description"),
-    "title",
-)
-LABEL_NAMES = (
-    *("labels", "label", "label_names", "categories", "category", "tags", "tag", "topics", "topic"),
-    *("genres", "genre", "classes", "class", "codes", "targets", "target"),
-)
-ID_NAMES = ("id", "ids", "_id", "uid", "guid", "sample_id", "doc_id")
-SPLIT_COLUMNS = ("split",)
-DELIMITERS = ("|", ";", ",")
-"""What may separate the labels of a cell, the surest sign first."""
-
-_KNOWN_NAMES = frozenset([*TEXT_NAMES, *LABEL_NAMES, *ID_NAMES, *SPLIT_COLUMNS])
-
-MISSING: Any = object()
-"""Stands where a JSON row lacks a key."""
-
-INDICATORS: dict[Any, bool] = {
-    "0": False,
-    "1": True,
-    "0.0": False,
-    "1.0": True,
-    "false": False,
-    "true": True,
-    "False": False,
-    "True": True,
-    "FALSE": False,
-    "TRUE": True,
-    0: False,
-    1: True,
-}
-_ZERO_ONE = frozenset(["0", "1", "0.0", "1.0", 0, 1])
-
-Columns = Mapping[str, Sequence[Any]]
-"""Some rows of a table as columns by name, all of one length."""
-
-
-class LabelParser(Protocol):
-    """Turns the label columns of some rows into label sets."""
-
-    def __call__(self, columns: Columns, bad: "BadCells") -> list[Sequence[str]]:
-        """The label set of each row; rows that have none to be read are reported as bad."""
-        ...
-
-
-class BadCells(dict[int, tuple[str, str]]):
-    """The rows of a block that cannot be used: position -> (column, message), the first kept."""
-
-    def report(self, row: int, column: str, message: str) -> None:
-        """Mark a row as bad."""
-        self.setdefault(row, (column, message))
+_SHOWN = 6
 
 
 @dataclass(frozen=True)
-class Roles:
-    """Which columns of a table hold what."""
+class Columns:
+    """How a file was understood; a model folder keeps it, so that other files are read alike.
 
-    text: tuple[str, ...]
-    parse_labels: LabelParser
-    id: str | None
-    group: str | None
-    split: str | None
-    label_names: tuple[str, ...] | None
+    Attributes:
+        format: the name of the file's format.
+        text: the columns of the texts.
+        labels: the column of label sets, or the columns of 0 and 1, one per label.
+        indicators: whether `labels` are columns of 0 and 1.
+        label_delimiter: what separates the labels in one cell; None where nothing does.
+        id: the column of identifiers.
+        group: the column of groups.
+        split: the column that names the part.
+        header: whether the columns have names; else they are "column 0", "column 1", …
+        num_features: the width of the feature matrix; None for texts.
+        also_text: columns that look like texts and were not chosen; not kept in JSON.
+        unread: columns that were not looked at otherwise; not kept in JSON.
 
-    def block(self, columns: Columns, lines: Sequence[int], problems: Problems) -> Block:
-        """Check the cells of some rows; bad rows are reported and left out."""
-        bad = BadCells()
-        texts = _joined([_strings(columns[name], name, bad) for name in self.text])
-        labels = self.parse_labels(columns, bad)
-        ids = None if self.id is None else _keys(columns[self.id], self.id, bad)
-        groups = None if self.group is None else _keys(columns[self.group], self.group, bad)
-        split = None if self.split is None else _parts(columns[self.split], self.split, bad)
-        for row, (column, message) in sorted(bad.items()):
-            problems.add(lines[row], message, column=column)
-
-        def kept(values: Any) -> Any:
-            if values is None or not bad:
-                return values
-            return [value for row, value in enumerate(values) if row not in bad]
-
-        return Block(
-            labels=kept(labels),
-            lines=kept(lines),
-            texts=kept(texts),
-            ids=kept(ids),
-            groups=kept(groups),
-            split=kept(split),
-            label_names=self.label_names,
-        )
-
-
-def find_roles(
-    file: str,
-    columns: Columns,
-    options: ReadOptions,
-    class_names: Mapping[str, tuple[str, ...]] | None = None,
-) -> Roles:
-    """Decide what each column means from the user's words, the names, and the first rows.
-
-    Args:
-        file: for messages.
-        columns: the first rows.
-        options: what the user said.
-        class_names: the labels that a column declares, in order, where the format knows them.
-    """
-    names = list(columns)
-    label_columns = _label_columns(file, columns, options) if options.labelled else ()
-    taken = set(label_columns)
-    identifier = _optional(file, columns, options.id, ID_NAMES, "id", taken, _is_key)
-    group = None if options.group is None else _named(file, names, options.group, "group")
-    split = _optional(file, columns, options.split, SPLIT_COLUMNS, "split", taken, _is_part)
-    taken |= {name for name in (identifier, group, split) if name is not None}
-    if not options.labelled:
-        taken |= {name for name in names if name.lower() in LABEL_NAMES}
-    text = _text_columns(file, names, options.text, taken)
-    indicators = (
-        len(label_columns) > 1 or _listed(options.labels) or _is_indicator(columns, label_columns)
-    )
-    parser: LabelParser
-    if not options.labelled:
-        parser = _no_labels
-    elif indicators:
-        parser = Indicators(label_columns)
-    else:
-        parser = Cells(label_columns[0], *_cell_style(columns[label_columns[0]], options))
-    declared = label_columns if options.labelled and indicators else None
-    if options.labelled and not indicators and class_names:
-        declared = class_names.get(label_columns[0])
-    return Roles(text, parser, identifier, group, split, declared)
-
-
-def is_known_name(name: str) -> bool:
-    """Whether a column of this name is one that is looked for."""
-    return name.strip().lower() in _KNOWN_NAMES
-
-
-def _listed(column: Any) -> bool:
-    return column is not None and not isinstance(column, str | int)
-
-
-def _named(file: str, names: Sequence[str], column: Column, role: str) -> str:
-    if isinstance(column, int):
-        if not 0 <= column < len(names):
-            raise UserError(
-                f"{file}: {role}={column} is not a column; there are {len(names)}, counted from 0"
-            )
-        return names[column]
-    if column not in names:
-        raise UserError(f"{file}: no column {column!r} for {role}; the columns are {_list(names)}")
-    return column
-
-
-def _list(names: Sequence[str], most: int = 12) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(quote(name) for name in names[:most]) + more
-
-
-def _first(names: Iterable[str], known: Sequence[str]) -> str | None:
-    found = {name.strip().lower(): name for name in reversed(list(names))}
-    return next((found[name] for name in known if name in found), None)
-
-
-def _optional(
-    file: str,
-    columns: Columns,
-    asked: Column | bool | None,
-    known: Sequence[str],
-    role: str,
-    taken: set[str],
-    fits: Callable[[Any], bool],
-) -> str | None:
-    """The column that the user named, or one that has a usual name and cells that fit."""
-    if asked is False:
-        return None
-    if asked is not None:
-        return _named(file, list(columns), asked, role)
-    found = _first((name for name in columns if name not in taken), known)
-    return found if found is not None and all(map(fits, columns[found])) else None
-
-
-def _is_key(value: Any) -> bool:
-    return isinstance(value, str | int)
-
-
-def _is_part(value: Any) -> bool:
-    return isinstance(value, str) and split_name(value) is not None
-
-
-def _text_columns(
-    file: str, names: Sequence[str], asked: Column | Sequence[Column] | None, taken: set[str]
-) -> tuple[str, ...]:
-    if asked is not None:
-        wanted = [asked] if isinstance(asked, str | int) else list(asked)
-        return tuple(_named(file, names, column, "text") for column in wanted)
-    left = [name for name in names if name not in taken]
-    known = _first(left, TEXT_NAMES)
-    if known is not None:
-        return (known,)
-    if len(left) == 1:
-        return (left[0],)
-    raise UserError(
-        f"{file}: which column holds the text? The columns are {_list(names)}; name it with text=…"
-    )
-
-
-def _label_columns(file: str, columns: Columns, options: ReadOptions) -> tuple[str, ...]:
-    names = list(columns)
-    if options.labels is not None:
-        wanted = options.labels
-        listed = [wanted] if isinstance(wanted, str | int) else list(wanted)
-        return tuple(_named(file, names, column, "labels") for column in listed)
-    known = _first(names, LABEL_NAMES)
-    if known is not None:
-        return (known,)
-    others = {*TEXT_NAMES, *ID_NAMES, *SPLIT_COLUMNS}
-    found = tuple(
-        name for name in names if name.lower() not in others and _is_indicator(columns, (name,))
-    )
-    if found:
-        return found
-    raise UserError(
-        f"{file}: which column holds the labels? The columns are {_list(names)}; "
-        "name it with labels=… (one column of label sets, or a list of columns of 0 and 1)"
-    )
-
-
-def _is_indicator(columns: Columns, names: Sequence[str]) -> bool:
-    """Whether a column has nothing but 0 and 1 in its first rows, and is not a label column."""
-    if len(names) != 1 or names[0].lower() in LABEL_NAMES:
-        return False
-    values = columns[names[0]]
-    try:
-        zero_one = _ZERO_ONE.issuperset(values)
-    except TypeError:  # a cell that holds a list
-        return False
-    return zero_one and len(values) > 0 and not {bool, float} & set(map(type, values))
-
-
-def _strings(values: Sequence[Any], column: str, bad: BadCells) -> list[str]:
-    if set(map(type, values)) == {str}:
-        try:
-            "".join(values).encode()
-        except UnicodeEncodeError:
-            pass
-        else:
-            return values if isinstance(values, list) else list(values)
-    texts = []
-    for row, value in enumerate(values):
-        problem = _text_problem(value)
-        if problem:
-            bad.report(row, column, problem)
-        texts.append("" if problem else value)
-    return texts
-
-
-def _text_problem(value: Any) -> str | None:
-    if value is MISSING:
-        return "missing, expected a text"
-    if not isinstance(value, str):
-        return f"expected a text, got {quote(value)}"
-    try:
-        value.encode()
-    except UnicodeEncodeError as wrong:
-        code = ord(value[wrong.start])
-        return f"half of a surrogate pair (\\u{code:04x}) at character {wrong.start + 1}"
-    return None
-
-
-def _joined(texts: Sequence[list[str]]) -> list[str]:
-    if len(texts) == 1:
-        return texts[0]
-    return [" ".join(part for part in parts if part) for parts in zip(*texts, strict=True)]
-
-
-def _keys(values: Sequence[Any], column: str, bad: BadCells) -> list[str]:
-    for row, value in enumerate(values):
-        if value is MISSING or value is None or not isinstance(value, str | int | float):
-            got = "missing" if value is MISSING else f"got {quote(value)}"
-            bad.report(row, column, f"expected a name or a number, {got}")
-    return list(map(str, values))
-
-
-def _parts(values: Sequence[Any], column: str, bad: BadCells) -> list[str]:
-    parts: list[str] = []
-    for row, value in enumerate(values):
-        part = split_name(value) if isinstance(value, str) else None
-        if part is None:
-            bad.report(row, column, f"expected train, validation or test, got {quote(value)}")
-        parts.append(part or "train")
-    return parts
-
-
-def _no_labels(columns: Columns, bad: BadCells) -> list[Sequence[str]]:
-    return [()] * len(next(iter(columns.values())))
-
-
-@dataclass(frozen=True)
-class Indicators:
-    """One column of 0 and 1 per label."""
-
-    names: tuple[str, ...]
-
-    def __call__(self, columns: Columns, bad: BadCells) -> list[Sequence[str]]:
-        """Gather the names of the columns that hold 1."""
-        length = len(columns[self.names[0]])
-        sets: list[list[str]] = [[] for _ in range(length)]
-        for name in self.names:
-            present = _indicators(columns[name], name, bad)
-            for row in itertools.compress(range(length), present):
-                sets[row].append(name)
-        return list(sets)
-
-
-def _indicators(values: Sequence[Any], name: str, bad: BadCells) -> list[bool]:
-    try:
-        return [INDICATORS[value] for value in values]
-    except (KeyError, TypeError):  # TypeError: a cell that holds a list
-        pass
-    present = []
-    for row, value in enumerate(values):
-        known = INDICATORS.get(value) if isinstance(value, str | int | float) else None
-        if known is None:
-            got = "nothing" if value is MISSING else quote(value)
-            bad.report(row, name, f"expected 0 or 1, got {got}")
-        present.append(bool(known))
-    return present
-
-
-@dataclass
-class Cells:
-    """One column that holds the whole label set of a row.
-
-    A cell is a list of names or integer ids, one integer id, or a text that is split at the
-    delimiter; a text in brackets is read as a list. Distinct texts are parsed once.
+    Examples:
+        >>> columns = Columns("csv", text=("overview",), labels=("genres",), label_delimiter="|")
+        >>> print(columns.describe())
+        csv: text from 'overview', labels from 'genres' separated by '|'
+        >>> Columns.from_json(columns.to_json()) == columns
+        True
     """
 
-    column: str
-    delimiter: str
-    sampled: bool
-    _known: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    format: str = ""
+    text: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    indicators: bool = False
+    label_delimiter: str | None = None
+    id: str | None = None
+    group: str | None = None
+    split: str | None = None
+    header: bool = True
+    num_features: int | None = None
+    also_text: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
 
-    def __call__(self, columns: Columns, bad: BadCells) -> list[Sequence[str]]:
-        """Parse the cells of some rows."""
-        values = columns[self.column]
-        kinds = set(map(type, values))
-        if kinds == {list} and _all_names(values):
-            return list(values)
-        if kinds == {list} and set(map(type, itertools.chain.from_iterable(values))) == {int}:
-            return [list(map(str, cell)) for cell in values]
-        if kinds == {str}:
-            try:
-                return list(map(self._known.__getitem__, values))
-            except KeyError:
-                pass
-        return [self._parse(value, row, bad) for row, value in enumerate(values)]
+    def describe(self) -> str:
+        """One line that says what was read, for people."""
+        said = []
+        if self.num_features is not None:
+            said.append(f"{self.num_features:,} features")
+        if self.text:
+            unchosen = f" (not from {quote_all(self.also_text, _SHOWN)})" if self.also_text else ""
+            said.append(f"text from {quote_all(self.text, _SHOWN)}{unchosen}")
+        if self.indicators:
+            many = f"{len(self.labels):,} columns" if len(self.labels) > 1 else "one column"
+            said.append(f"labels from {many} of 0 and 1 ({quote_all(self.labels, _SHOWN)})")
+        elif self.labels:
+            separated = f" separated by {self.label_delimiter!r}" if self.label_delimiter else ""
+            said.append(f"labels from {quote_all(self.labels, _SHOWN)}{separated}")
+        others = {"id": self.id, "group": self.group, "split": self.split}
+        said += [f"{role} from {quote(name)}" for role, name in others.items() if name is not None]
+        unread = f"; not read: {quote_all(self.unread, _SHOWN)}" if self.unread else ""
+        return f"{self.format or 'data'}: {', '.join(said)}{unread}" if said else self.format
 
-    def _parse(self, value: Any, row: int, bad: BadCells) -> Sequence[str]:
-        try:
-            if isinstance(value, str):
-                if value not in self._known:
-                    self._known[value] = tuple(self._split(value))
-                return self._known[value]
-            return _label_list(value)
-        except ValueError as wrong:
-            bad.report(row, self.column, str(wrong))
-            return ()
+    def to_json(self) -> dict[str, Any]:
+        """What another file is read by, as plain JSON; what is not set is left out."""
+        kept = to_plain(replace(self, also_text=(), unread=()))
+        return {name: value for name, value in kept.items() if value not in (None, [], "")}
 
-    def _split(self, text: str) -> Sequence[str]:
-        if self.sampled:
-            if text[:1] == "[" and text[-1:] == "]":
-                return _bracketed(text)
-            self._check_delimiter(text)
-        pieces = text.split(self.delimiter) if self.delimiter else [text]
-        return [piece.strip() for piece in pieces if piece.strip()]
+    @classmethod
+    def from_json(cls, held: Mapping[str, Any]) -> "Columns":
+        """The columns that `to_json` gave.
 
-    def _check_delimiter(self, text: str) -> None:
-        """Refuse a cell that shows that the delimiter found in the first rows was wrong."""
-        rank = DELIMITERS.index(self.delimiter) if self.delimiter else len(DELIMITERS)
-        for better in DELIMITERS[:rank]:
-            if better in text:
-                seen = (
-                    f"labels separated by {self.delimiter!r}"
-                    if self.delimiter
-                    else "one label each"
-                )
-                raise ValueError(
-                    f"{quote(text)} has a {better!r}, but the first rows hold {seen}; "
-                    f"say which it is with label_delimiter={better!r} or {self.delimiter!r}"
-                )
-
-
-def _cell_style(values: Sequence[Any], options: ReadOptions) -> tuple[str, bool]:
-    """The delimiter of label cells, and whether it was only guessed from these first rows."""
-    if options.label_delimiter is not None:
-        return options.label_delimiter, False
-    texts = [value for value in values if isinstance(value, str) and not value.startswith("[")]
-    for delimiter in DELIMITERS:
-        if any(delimiter in text for text in texts):
-            return delimiter, True
-    return "", True
-
-
-def _label_list(value: Any) -> list[str]:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return [str(value)]
-    if not isinstance(value, list | tuple):
-        got = "nothing" if value is MISSING else quote(value)
-        raise ValueError(f"expected a list of labels, got {got}")
-    names = []
-    for label in value:
-        if isinstance(label, bool) or not isinstance(label, str | int):
-            raise ValueError(f"expected label names or integer ids, got {quote(label)}")
-        if not label and label != 0:
-            raise ValueError("expected label names, got an empty one")
-        problem = _text_problem(str(label))
-        if problem:
-            raise ValueError(problem)
-        names.append(str(label))
-    return names
-
-
-def _all_names(cells: Sequence[list[Any]]) -> bool:
-    """Whether lists hold nothing but good label names, looking at each distinct one once."""
-    try:
-        distinct = set(itertools.chain.from_iterable(cells))
-        "".join(distinct).encode()
-    except (TypeError, UnicodeEncodeError):  # not text, not even hashable, or half a pair
-        return False
-    return "" not in distinct
-
-
-def _bracketed(text: str) -> list[str]:
-    """A list in JSON or as Python prints it, such as ``['a', 'b']``."""
-    readers: tuple[Callable[[str], Any], ...] = (json.loads, ast.literal_eval)
-    for reader in readers:
-        try:
-            value = reader(text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            continue
-        return _label_list(value)
-    raise ValueError(f"expected a list of labels in brackets, got {quote(text)}")
+        Raises:
+            ValueError: names the field that is unknown or of another type.
+        """
+        return from_plain(cls, held, "columns")

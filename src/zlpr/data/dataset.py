@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from zlpr._errors import UserError
+from zlpr.data.columns import Columns
+from zlpr.data.problems import quote
 
 SplitName = Literal["train", "validation", "test"]
 SPLIT_NAMES: tuple[SplitName, ...] = get_args(SplitName)
@@ -45,6 +47,7 @@ class Dataset:
         split: per sample one of "train", "validation", "test", or None where the data has no split.
         name: what to call the data in tables and records.
         notes: what reading the data had to say, such as how many bad rows were dropped.
+        columns: what was read as what, where the data comes from a file.
 
     Examples:
         >>> data = Dataset.from_label_sets([{"red"}, {"blue", "red"}], texts=["a", "b"])
@@ -61,6 +64,7 @@ class Dataset:
     name: str = ""
     groups: Sequence[str] | None = None
     notes: tuple[str, ...] = ()
+    columns: Columns | None = None
 
     def __post_init__(self) -> None:
         samples, labels = self.labels.shape
@@ -137,7 +141,7 @@ class Dataset:
         strange = np.unique(matrix.col[columns < 0])
         notes = self.notes
         if len(strange):
-            few = ", ".join(repr(self.label_names[i]) for i in strange[:5].tolist())
+            few = ", ".join(quote(self.label_names[i]) for i in strange[:5].tolist())
             what = f"{int((columns < 0).sum()):,} labels of {len(strange):,} unknown kinds: {few}"
             if unknown == "error":
                 raise UserError(f"{self.name or 'the data'} has {what}; drop them to go on")

@@ -40,14 +40,6 @@ ENCODERS: tuple[Encoder, ...] = get_args(Encoder)
 PARTS: tuple[Part, ...] = get_args(Part)
 DECIDING_LOSSES = ("bce", "focal", "dice1", "dice2", "zlpr")
 RANKING_LOSSES = ("ranking", "warp", "bp_mll", "lsep")
-METRICS = (
-    "subset_accuracy",
-    "example_f1",
-    "micro_f1",
-    "macro_f1",
-    "average_precision",
-    "ranking_loss",
-)
 
 
 def set_name(name: str) -> SetName | None:
@@ -83,26 +75,10 @@ def result(name: str, encoder: Encoder, loss: str, metric: str) -> float | None:
 def wins(metric: str) -> dict[str, int]:
     """The paper's summary: on how many of the 22 set-encoder pairs each loss was best.
 
-    As printed. Counting in the printed results (see `count_wins`) gives the same but for
-    `macro_f1`, where focal and dice2 come to 8 and 4, not 6 and 6.
+    As printed. Counting in the printed results gives the same but for `macro_f1`, where focal and
+    dice2 come to 8 and 4, not 6 and 6.
     """
     return dict(_table("wins")[metric])
-
-
-def count_wins(metric: str) -> dict[str, int]:
-    """The same summary, counted anew in the printed results; a tie counts for each.
-
-    Examples:
-        >>> count_wins("macro_f1")
-        {'bce': 2, 'focal': 8, 'dice1': 0, 'dice2': 4, 'zlpr': 8}
-    """
-    counts = dict.fromkeys(DECIDING_LOSSES, 0)
-    best = min if metric == "ranking_loss" else max
-    for cells in (_table("results")[name][encoder] for name in SETS for encoder in ENCODERS):
-        top = best(cells[loss][metric] for loss in DECIDING_LOSSES)
-        for loss in DECIDING_LOSSES:
-            counts[loss] += cells[loss][metric] == top
-    return counts
 
 
 @functools.cache

@@ -14,10 +14,11 @@ from scipy import sparse
 
 from zlpr._errors import UserError
 from zlpr.data import demo
+from zlpr.data.columns import Columns
 from zlpr.data.dataset import SPLIT_NAMES, Dataset, SplitName, split_name
-from zlpr.data.files import plain_suffix, read_lines
-from zlpr.data.formats import SUFFIXES, find_format, huggingface, named_format
-from zlpr.data.problems import Problems, quote
+from zlpr.data.files import file_faults, plain_suffix, read_lines
+from zlpr.data.formats import FORMATS, SUFFIXES, Format, find_format, huggingface, named_format
+from zlpr.data.problems import Problems, name_all, quote
 from zlpr.data.rows import Block, Column, ReadOptions, UnknownLabels
 
 _log = logging.getLogger("zlpr.data")
@@ -46,6 +47,7 @@ def read(
     encoding: str = "utf-8",
     labelled: bool = True,
     skip_bad_rows: bool = False,
+    like: Columns | None = None,
 ) -> Dataset:
     """Read one file, in any of the formats of `zlpr.data.FORMATS`.
 
@@ -76,6 +78,8 @@ def read(
         encoding: of a text file.
         labelled: False to read the texts alone, as for prediction.
         skip_bad_rows: drop the rows that cannot be read, and note how many.
+        like: the `columns` of data that was read before; what is not said is read in the same way,
+            and a text or label column that is not there is an error.
 
     Raises:
         UserError: with file, line and column, what was expected, and the first few of many rows.
@@ -95,6 +99,7 @@ def read(
         quoted=quoted,
         encoding=encoding,
         labelled=labelled,
+        like=like,
     )
     return read_with(
         Path(path),
@@ -118,10 +123,23 @@ def read_with(
     """`read` for callers that already hold the options."""
     problems = Problems(str(path), skip=skip_bad_rows)
     builder = _Builder(problems, label_names, unknown_labels)
-    chosen = find_format(path, options) if format is None else named_format(format)
+    chosen, options = _format_and_options(path, options, format)
     for block in chosen.read_blocks(path, options, problems):
         builder.add(block)
-    return builder.finish(path)
+    return builder.finish(path, chosen.name)
+
+
+def _format_and_options(
+    path: Path, options: ReadOptions, name: str | None
+) -> tuple[Format, ReadOptions]:
+    """The format of a file, and how to read it: like another one where that has columns too."""
+    chosen = find_format(path, options) if name is None else named_format(name)
+    like = options.like
+    if like is not None and like.format != chosen.name:
+        other = FORMATS.get(like.format)
+        if other is None or not (chosen.table and other.table):
+            like = Columns(num_features=like.num_features)
+    return chosen, replace(options, like=like)
 
 
 def list_label_names(names: LabelNames) -> list[str]:
@@ -172,11 +190,13 @@ class _Builder:
         self.ids: list[str] = []
         self.groups: list[str] = []
         self.split: list[str] = []
+        self.columns: Columns | None = None
 
     def add(self, block: Block) -> None:
         """Take the rows of one block."""
         if self.declared is None and block.label_names is not None:
             self.declared = block.label_names
+        self.columns = self.columns or block.columns
         flat = itertools.chain.from_iterable(block.labels)
         try:
             numbers = array("i", map(self.numbers.__getitem__, flat))
@@ -224,10 +244,9 @@ class _Builder:
 
     def _hint(self) -> str:
         names = self.label_names or ()
-        more = ", …" if len(names) > 6 else ""
-        return f", expected one of the {len(names):,}: {', '.join(names[:6])}{more}"
+        return f", expected one of the {len(names):,}: {name_all(names, 6)}"
 
-    def finish(self, path: Path) -> Dataset:
+    def finish(self, path: Path, format: str) -> Dataset:  # noqa: A002
         """The data that was gathered."""
         notes = [
             self.problems.finish(len(self.lengths)),
@@ -240,16 +259,19 @@ class _Builder:
         for note in kept:
             _log.warning(note)
         names, labels = self._label_matrix()
+        features = _stacked(self.features) if self.features else None
+        width = None if features is None else int(features.shape[1])
         return Dataset(
             labels=labels,
             label_names=names,
             texts=None if self.features else self.texts,
-            features=_stacked(self.features) if self.features else None,
+            features=features,
             ids=self.ids or None,
             groups=self.groups or None,
             split=np.array(self.split) if self.split else None,
             name=path.name.partition(".")[0],
             notes=kept,
+            columns=replace(self.columns or Columns(), format=format, num_features=width),
         )
 
     def _unknown_note(self) -> str | None:
@@ -313,6 +335,10 @@ def load(spec: str | Path, **how: Any) -> Dataset:
         spec: what to load.
         how: the arguments of `read`.
 
+    Raises:
+        UserError: it cannot be read, or no sample has a label, so that there is nothing to learn
+            from it or to measure on it.
+
     Examples:
         >>> from zlpr.data import load
         >>> len(load("demo"))
@@ -321,9 +347,16 @@ def load(spec: str | Path, **how: Any) -> Dataset:
     path = Path(spec)
     if str(spec) == "demo" and not path.exists():
         return demo.make()
-    if path.is_dir() and not huggingface.is_saved(path):
-        return _load_parts(path, how)
-    return read(path, **how)
+    with file_faults(spec):
+        folder_of_parts = path.is_dir() and not huggingface.is_saved(path)
+    data = _load_parts(path, how) if folder_of_parts else read(path, **how)
+    if how.get("labelled", True) and not data.labels.nnz:
+        held = f" ({data.columns.describe()})" if data.columns and data.columns.labels else ""
+        raise UserError(
+            f"{spec}: none of the {len(data):,} samples has a label{held}; name the column of the "
+            "labels with labels=…"
+        )
+    return data
 
 
 def _load_parts(folder: Path, how: Mapping[str, Any]) -> Dataset:
@@ -336,10 +369,13 @@ def _load_parts(folder: Path, how: Mapping[str, Any]) -> Dataset:
     listed = folder / LABELS_FILE
     if listed.is_file() and how.get("label_names") is None:
         how = {**how, "label_names": listed}
-    read_parts = {
-        name: concatenate([read(path, **how) for path in paths]) for name, paths in parts.items()
-    }
-    return join_parts(read_parts, name=folder.name)
+    read_parts: dict[SplitName, list[Dataset]] = {name: [] for name in parts}
+    for name, path in ((name, path) for name, paths in parts.items() for path in paths):
+        data = read(path, **how)
+        read_parts[name].append(data)
+        if how.get("like") is None and data.columns is not None:  # the others are read like it
+            how = {**how, "like": replace(data.columns, labels=(), num_features=None)}
+    return join_parts({n: concatenate(p) for n, p in read_parts.items()}, name=folder.name)
 
 
 _SHARD = re.compile(r"(.+)-\d+-of-\d+")
@@ -437,10 +473,11 @@ def iterate(
     """
     problems = Problems(str(path), skip=skip_bad_rows, immediate=True)
     rows = 0
-    file, options = Path(path), ReadOptions(**how)
-    chosen = find_format(file, options) if format is None else named_format(format)
+    file = Path(path)
+    chosen, options = _format_and_options(file, ReadOptions(**how), format)
     for block in chosen.read_blocks(file, options, problems):
         rows += len(block.labels)
+        block.columns = replace(block.columns or Columns(), format=chosen.name)
         yield block
     for note in (problems.finish(rows), *problems.notes):
         if note:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from zlpr._errors import UserError
+from zlpr.data.columns import Columns
 from zlpr.data.dataset import Dataset
 
 Column = str | int
@@ -33,6 +34,7 @@ class ReadOptions:
         quoted: whether a table's fields may stand in double quotes.
         encoding: the encoding of a text file.
         labelled: False to read texts alone: every label set is empty.
+        like: how another file was read; what is not said is read in the same way.
     """
 
     text: Column | Sequence[Column] | None = None
@@ -45,6 +47,7 @@ class ReadOptions:
     quoted: bool | None = None
     encoding: str = "utf-8"
     labelled: bool = True
+    like: Columns | None = None
 
     def columns(self) -> list[Column]:
         """All columns that the user named or numbered."""
@@ -70,6 +73,7 @@ class Block:
         groups: a group per row.
         split: the part each row belongs to.
         label_names: all labels in order, where the file declares them.
+        columns: what was read as what, where the format has columns.
     """
 
     labels: list[Sequence[str]]
@@ -80,6 +84,7 @@ class Block:
     groups: list[str] | None = None
     split: list[str] | None = None
     label_names: tuple[str, ...] | None = None
+    columns: Columns | None = None
 
 
 def texts_of(dataset: Dataset) -> Sequence[str]:

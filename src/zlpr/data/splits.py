@@ -3,6 +3,11 @@
 Every split is a function of the samples, the fractions and the seed, and not of the order of the
 rows: samples are placed by a hash of their content. Samples with the same content always share a
 part, so that nothing a model is tested on has been seen in training.
+
+Rows that are a part of an earlier split with the same seed all have hashes of one range, and the
+same cut would put all of them into one part again. Where the cut misses a part's share by more
+than half of it, the hash is therefore salted and drawn anew: a split of a part is fresh, and that
+of whole data stays what it always was.
 """
 
 import hashlib
@@ -25,6 +30,11 @@ from zlpr.data.dataset import SPLIT_NAMES, Dataset, SplitName
 Method = Literal["random", "stratified", "group"]
 Fractions = tuple[float, float, float]
 
+SMALL_PART = 50
+"""Below so many samples, a part of a split is too small to be relied on."""
+
+_MOST_DRAWS = 64  # how often a split is drawn because its parts are far from their shares
+
 
 def make_split(
     dataset: Dataset,
@@ -37,7 +47,8 @@ def make_split(
     """A copy of the data with `split` set.
 
     - ``"random"``: each sample falls by the hash of its content and the seed, whatever the other
-      samples are; the parts have the fractions' sizes up to chance.
+      samples are; the parts have the fractions' sizes up to chance. Where chance, or an earlier
+      split with the same seed, misses a part's share by more than half, all are drawn anew.
     - ``"stratified"``: iterative stratification (Sechidis, Tsoumakas and Vlahavas, 2011), rarest
       label first, so that every label has its share in every part as nearly as possible.
     - ``"group"``: as random, by the sample's group; a group is never divided.
@@ -62,7 +73,6 @@ def make_split(
     keys = _unit_keys(dataset, method, by)
     units = {key: number for number, key in enumerate(dict.fromkeys(keys))}
     unit_of = np.array([units[key] for key in keys], dtype=np.int64)
-    draws = _draws(list(units), seed)
     if len(units) < np.count_nonzero(shares):
         raise UserError(
             f"{dataset.name or 'the data'}: {len(units)} distinct "
@@ -70,9 +80,10 @@ def make_split(
             f"{np.count_nonzero(shares)} parts"
         )
     if method == "stratified":
+        draws = _draws(list(units), seed)
         part_of_unit = _stratify(_unit_labels(dataset, unit_of, len(units)), unit_of, draws, shares)
     else:
-        part_of_unit = _by_draw(draws, shares)
+        draws, part_of_unit = _fresh(list(units), seed, shares)
     part_of_unit = _fill_empty(part_of_unit, draws, shares)
     return replace(dataset, split=np.array(SPLIT_NAMES)[part_of_unit[unit_of]])
 
@@ -120,9 +131,24 @@ def _contents(dataset: Dataset) -> list[bytes]:
     ]
 
 
-def _draws(units: Sequence[bytes], seed: int) -> NDArray[np.float64]:
-    """A number in [0, 1) per unit, fixed by the unit and the seed."""
-    start = hashlib.blake2b(f"{seed} ".encode(), digest_size=8)
+def _fresh(
+    units: Sequence[bytes], seed: int, shares: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """The draws and the parts they give: of the first salt that comes near the shares."""
+    wanted = shares * len(units)
+    for salt in range(_MOST_DRAWS):
+        draws = _draws(units, seed, salt)
+        parts = _by_draw(draws, shares)
+        sizes = np.bincount(parts, minlength=3)
+        if ((np.floor(wanted / 2) <= sizes) & (sizes <= np.ceil(wanted * 1.5) + 2)).all():
+            break
+    return draws, parts
+
+
+def _draws(units: Sequence[bytes], seed: int, salt: int = 0) -> NDArray[np.float64]:
+    """A number in [0, 1) per unit, fixed by the unit, the seed and the salt."""
+    head = f"{seed} drawn {salt} times before " if salt else f"{seed} "
+    start = hashlib.blake2b(head.encode(), digest_size=8)
     draws = np.empty(len(units), dtype=np.uint64)
     for number, unit in enumerate(units):
         digest = start.copy()
@@ -280,6 +306,50 @@ def report_split(dataset: Dataset) -> SplitReport:
         )
         absent[name] = int(((np.asarray(part.sum(axis=0)) == 0) & present).sum())
     return SplitReport(sizes, distances, absent)
+
+
+def check_parts(
+    train: Dataset, validation: Dataset, test: Dataset | None = None
+) -> tuple[str, ...]:
+    """What must be said of parts that are too small to choose or to measure on.
+
+    Args:
+        train: what is fitted to.
+        validation: what settings, decoding and calibration are chosen on.
+        test: what is measured on, if anything.
+
+    Returns:
+        A sentence for each part of fewer than `SMALL_PART` samples, with its number.
+
+    Raises:
+        UserError: the validation part has one sample or none, or no sample with a label, so that
+            nothing can be chosen on it.
+
+    Examples:
+        >>> few = Dataset.from_label_sets([{"a"}] * 9, texts=list("abcdefghi"))
+        >>> check_parts(few, few.select([0, 1]))
+        ('only 2 validation samples: what is chosen on fewer than 50 is chosen by chance',)
+    """
+    name = train.name or "the data"
+    if len(validation) < 2 or not validation.labels.nnz:
+        found = f"{len(validation):,} validation samples beside {len(train):,} training samples"
+        if len(validation) >= 2:
+            found += ", none of them with a label"
+        raise UserError(
+            f"{name}: {found}: nothing can be chosen on that; give more data, or a validation part "
+            "of its own"
+        )
+    notes = []
+    if len(validation) < SMALL_PART:
+        notes.append(
+            f"only {len(validation)} validation samples: what is chosen on fewer than {SMALL_PART} "
+            "is chosen by chance"
+        )
+    if test is not None and 0 < len(test) < SMALL_PART:
+        notes.append(
+            f"only {len(test)} test samples: figures on fewer than {SMALL_PART} tell little"
+        )
+    return tuple(notes)
 
 
 def _odds(labels: sparse.csr_array[Any]) -> NDArray[np.float64]:

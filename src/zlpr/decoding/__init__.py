@@ -10,34 +10,51 @@ and tensors, and is kept as plain JSON:
     array([[ True, False]])
 """
 
-from zlpr.decoding._rule import DECISION_METRICS, Rule
-from zlpr.decoding.calibration import (
-    Calibrator,
+from zlpr.decoding._rule import Rule
+from zlpr.decoding.calibration import Calibrator
+from zlpr.decoding.choice import Choice, JudgedRule, choose, weigh
+from zlpr.decoding.expected_f1 import ExpectedF1, expected_f1_curve
+from zlpr.decoding.floor import ProbabilityFloor
+from zlpr.decoding.label_count import FeatureCount, LabelCount
+from zlpr.decoding.label_sets import LabelSets
+from zlpr.decoding.registry import available, create, from_config
+from zlpr.decoding.reliability import (
     ReliabilityCurve,
     expected_calibration_error,
+    label_calibration_error,
     reliability_curve,
 )
-from zlpr.decoding.expected_f1 import ExpectedF1, expected_f1_curve
-from zlpr.decoding.label_count import LabelCount
-from zlpr.decoding.registry import available, create, from_config
+from zlpr.decoding.sample_threshold import SampleThreshold
+from zlpr.decoding.set_posterior import SetPosterior
 from zlpr.decoding.threshold import PerLabelThreshold, Threshold, ZeroBound
 from zlpr.decoding.top_k import TopK
+from zlpr.metrics import DECISION_METRICS
 
 __all__ = [
     "DECISION_METRICS",
     "Calibrator",
+    "Choice",
     "ExpectedF1",
+    "FeatureCount",
+    "JudgedRule",
     "LabelCount",
+    "LabelSets",
     "PerLabelThreshold",
+    "ProbabilityFloor",
     "ReliabilityCurve",
     "Rule",
+    "SampleThreshold",
+    "SetPosterior",
     "Threshold",
     "TopK",
     "ZeroBound",
     "available",
+    "choose",
     "create",
     "expected_calibration_error",
     "expected_f1_curve",
     "from_config",
+    "label_calibration_error",
     "reliability_curve",
+    "weigh",
 ]

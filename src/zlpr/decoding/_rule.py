@@ -1,7 +1,7 @@
 """What every decoding rule is: fitted on validation scores, called on scores, kept as JSON."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 
 import numpy as np
@@ -9,24 +9,15 @@ import torch
 from numpy.typing import NDArray
 
 from zlpr._errors import UserError
-from zlpr.metrics import METRICS, Empty, Labels, Scores
-from zlpr.metrics._inputs import as_labels, as_scores, check_empty, score_block
+from zlpr.metrics import DECISION_METRICS, METRICS, Empty, Labels, Scores
+from zlpr.metrics._inputs import SampleLabels, as_labels, as_scores, check_empty, score_block
 
 BoolArray: TypeAlias = NDArray[np.bool_]
 FloatArray: TypeAlias = NDArray[np.floating[Any]]
 Config: TypeAlias = dict[str, Any]
+Features: TypeAlias = Any
+"""A matrix of shape (samples, columns): numpy array, tensor or scipy CSR."""
 Array = TypeVar("Array", NDArray[Any], torch.Tensor)
-
-DECISION_METRICS = (
-    "subset_accuracy",
-    "example_f1",
-    "micro_f1",
-    "macro_f1",
-    "hamming_loss",
-    "jaccard",
-    "weighted_f1",
-)
-"""The metrics a rule can be fitted for: those that depend on the predicted label sets."""
 
 
 @dataclass(frozen=True)
@@ -38,15 +29,27 @@ class Validation:
         scores: scores of the same shape, float32 or float64, without NaN.
         metric: one of `DECISION_METRICS`.
         empty: what empty cases count.
+        train_labels: the label sets of the training part, where they are known.
+        features: what the model read of each sample, (samples, columns), where it is known.
     """
 
     true: BoolArray
     scores: FloatArray
     metric: str
     empty: Empty
+    train_labels: SampleLabels | None = None
+    features: Features | None = None
 
     @classmethod
-    def check(cls, y_true: Labels, y_score: Scores, metric: str, empty: Empty) -> "Validation":
+    def check(
+        cls,
+        y_true: Labels,
+        y_score: Scores,
+        metric: str,
+        empty: Empty,
+        train_labels: Labels | None = None,
+        features: Features | None = None,
+    ) -> "Validation":
         """Check what a user gave to `fit`."""
         check_metric(metric)
         check_empty(empty)
@@ -58,7 +61,19 @@ class Validation:
             raise UserError(f"there is nothing to fit on: y_score has shape {scores.shape}")
         true = np.zeros(scores.size, dtype=bool)
         true[labels.block(0, len(scores)).cells] = True
-        return cls(true.reshape(scores.shape), scores, metric, empty)
+        return cls(
+            true.reshape(scores.shape),
+            scores,
+            metric,
+            empty,
+            _check_train_labels(train_labels, scores.shape[1]),
+            check_features(features, len(scores)),
+        )
+
+    def select(self, rows: NDArray[np.int64]) -> "Validation":
+        """Some of the samples."""
+        features = None if self.features is None else self.features[rows]
+        return replace(self, true=self.true[rows], scores=self.scores[rows], features=features)
 
 
 def check_metric(metric: str) -> None:
@@ -73,6 +88,31 @@ def check_scores(y_score: Any) -> FloatArray:
     """Scores as a float32 or float64 matrix without NaN."""
     scores = as_scores("y_score", y_score)
     return score_block("y_score", scores, 0, len(scores))
+
+
+def _check_train_labels(train_labels: Labels | None, num_labels: int) -> SampleLabels | None:
+    """The label sets of the training part, or None if there is none."""
+    if train_labels is None:
+        return None
+    labels = as_labels("train_labels", train_labels)
+    if labels.shape[1] != num_labels:
+        raise UserError(f"train_labels has {labels.shape[1]} labels, y_score has {num_labels}")
+    return labels.block(0, labels.shape[0]) if labels.shape[0] else None
+
+
+def check_features(features: Features | None, samples: int) -> Features | None:
+    """Features with one row per sample; CSR stays CSR."""
+    if features is None:
+        return None
+    if isinstance(features, torch.Tensor):
+        features = features.detach().cpu().numpy()
+    if hasattr(features, "tocsr"):
+        features = features.tocsr()
+    elif not hasattr(features, "indptr"):
+        features = np.asarray(features)
+    if len(features.shape) != 2 or features.shape[0] != samples:
+        raise UserError(f"features has shape {features.shape}, expected ({samples}, columns)")
+    return features
 
 
 def check_width(scores: FloatArray, num_labels: int) -> None:
@@ -98,37 +138,66 @@ class Rule(ABC):
     """
 
     name: ClassVar[str]
+    needs_features: ClassVar[bool] = False
+    """Whether `fit` needs features; other rules use them where they can, or not at all."""
 
-    @abstractmethod
     def fit(
-        self, y_true: Labels, y_score: Scores, metric: str = "micro_f1", *, empty: Empty = "paper"
+        self,
+        y_true: Labels,
+        y_score: Scores,
+        metric: str = "micro_f1",
+        *,
+        empty: Empty = "paper",
+        train_labels: Labels | None = None,
+        features: Features | None = None,
     ) -> Self:
         """Choose the rule's parameters on validation data.
+
+        Every rule takes all of these, so that any can stand where another stood; each uses what
+        it can.
 
         Args:
             y_true: true labels, shape (samples, labels), dense or CSR.
             y_score: scores of the same shape, dense.
             metric: the metric to be best at, one of `DECISION_METRICS`.
             empty: what empty cases count in it, see `zlpr.metrics`.
+            train_labels: labels of the training part, shape (any, labels), dense or CSR.
+            features: of the validation samples, shape (samples, columns), dense or CSR.
 
         Returns:
             The rule itself.
         """
+        self.learn(Validation.check(y_true, y_score, metric, empty, train_labels, features))
+        return self
 
     @abstractmethod
-    def decide(self, scores: FloatArray) -> BoolArray:
+    def learn(self, data: Validation) -> None:
+        """Choose the parameters on checked data."""
+
+    @abstractmethod
+    def decide(self, scores: FloatArray, features: Features | None = None) -> BoolArray:
         """The label sets of checked scores."""
 
-    def __call__(self, y_score: Array) -> Array:
+    @property
+    def reads_features(self) -> bool:
+        """Whether the rule was fitted with features, and so needs them to decide."""
+        return False
+
+    def __call__(self, y_score: Array, *, features: Features | None = None) -> Array:
         """Decode scores.
 
         Args:
             y_score: scores of shape (samples, labels), numpy array or tensor.
+            features: of the same samples, for a rule that was fitted with features.
 
         Returns:
             Booleans of the same shape and kind, on the same device.
         """
-        decided: Array = as_given(y_score, self.decide(check_scores(y_score)))
+        scores = check_scores(y_score)
+        if self.reads_features and features is None:
+            raise UserError(f"{self.name} was fitted with features: give it those of the samples")
+        chosen = self.decide(scores, check_features(features, len(scores)))
+        decided: Array = as_given(y_score, chosen)
         return decided
 
     def to_config(self) -> Config:

@@ -29,7 +29,7 @@ from zlpr.decoding._rule import (
 )
 from zlpr.metrics import Labels, Scores
 
-__all__ = ["Calibrator", "ReliabilityCurve", "expected_calibration_error", "reliability_curve"]
+__all__ = ["Calibrator"]
 
 BLOCK_CELLS = 1 << 17
 Values = NDArray[np.float64]
@@ -111,10 +111,15 @@ class Calibrator:
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
         """Probabilities of checked scores."""
+        return _sigmoid(self.log_odds(scores))
+
+    def log_odds(self, scores: FloatArray) -> FloatArray:
+        """Log odds of checked scores: infinite where the scores are."""
         if isinstance(self.temperature, list):
             check_width(scores, len(self.temperature))
         slope = self.link_scale / np.asarray(self.temperature, dtype=scores.dtype)
-        return _sigmoid(scores * slope + np.asarray(self.bias, dtype=scores.dtype))
+        odds: FloatArray = scores * slope + np.asarray(self.bias, dtype=scores.dtype)
+        return odds
 
     def to_config(self) -> Config:
         """The calibrator as plain JSON."""
@@ -225,7 +230,7 @@ def _finite(scores: FloatArray) -> tuple[Values, BoolArray]:
     return np.where(finite, scores, 0).astype(np.float64), finite
 
 
-def _row_blocks(data: Validation) -> Iterator[tuple[FloatArray, BoolArray]]:
+def row_blocks(data: Validation) -> Iterator[tuple[FloatArray, BoolArray]]:
     step = max(1, BLOCK_CELLS // data.true.shape[1])
     for start in range(0, len(data.true), step):
         yield data.scores[start : start + step], data.true[start : start + step]
@@ -249,7 +254,7 @@ def _fit_shared(data: Validation, link_scale: float) -> tuple[float, float]:
 
     def derivatives(slope: Values, bias: Values) -> Values:
         total = np.zeros((6, 1))
-        for block, true in _row_blocks(data):
+        for block, true in row_blocks(data):
             scores, finite = _finite(block)
             targets = _smoothed(true, positives, negatives)
             parts = _derivatives(scores, targets, finite, slope, bias)
@@ -276,85 +281,3 @@ def _fit_labels(
 
     start = np.full(len(labels), slope), np.full(len(labels), bias)
     return _rising(derivatives, *start, least=1e-3 * link_scale)
-
-
-@dataclass(frozen=True)
-class ReliabilityCurve:
-    """How often cells of each range of probability are true; every array has shape (bins,).
-
-    Attributes:
-        lower: lower edge of each bin (excluded, but for 0).
-        upper: upper edge of each bin (included).
-        predicted: mean probability in the bin, NaN where it is empty.
-        observed: share of true labels in the bin, NaN where it is empty.
-        count: cells in the bin.
-    """
-
-    lower: Values
-    upper: Values
-    predicted: Values
-    observed: Values
-    count: NDArray[np.int64]
-
-    @property
-    def expected_calibration_error(self) -> float:
-        r"""$\sum_b \frac{n_b}{n} |\mathrm{observed}_b - \mathrm{predicted}_b|$."""
-        gaps = np.nan_to_num(np.abs(self.observed - self.predicted))
-        return float(np.average(gaps, weights=self.count))
-
-
-def reliability_curve(y_true: Labels, y_proba: Scores, *, bins: int = 15) -> ReliabilityCurve:
-    """Compare probabilities with what came true, in bins of equal width over all cells.
-
-    Args:
-        y_true: true labels, shape (samples, labels), dense or CSR.
-        y_proba: probabilities of the same shape; anything outside [0, 1] is an error.
-        bins: how many.
-
-    Returns:
-        The curve as data, ready to plot or to print.
-
-    Examples:
-        >>> curve = reliability_curve([[1, 0, 0, 0]], np.full((1, 4), 0.3), bins=2)
-        >>> curve.predicted[0].round(3), curve.observed[0]
-        (np.float64(0.3), np.float64(0.25))
-    """
-    if bins < 1:
-        raise UserError(f"bins must be at least 1, got {bins}")
-    data = Validation.check(y_true, y_proba, "micro_f1", "paper")
-    if data.scores.min() < 0 or data.scores.max() > 1:
-        raise UserError(
-            f"y_proba must lie in [0, 1], found {data.scores.min():g} to {data.scores.max():g}; "
-            "a Calibrator makes probabilities from scores"
-        )
-    sums = np.zeros((3, bins))
-    for probabilities, true in _row_blocks(data):
-        where = np.clip(np.ceil(probabilities.ravel() * bins).astype(np.int64) - 1, 0, bins - 1)
-        for row, weights in enumerate((None, probabilities.ravel(), true.ravel())):
-            sums[row] += np.bincount(where, weights, minlength=bins)
-    count, predicted, observed = sums
-    with np.errstate(invalid="ignore"):
-        predicted, observed = predicted / count, observed / count
-    edges = np.linspace(0, 1, bins + 1)
-    return ReliabilityCurve(edges[:-1], edges[1:], predicted, observed, count.astype(np.int64))
-
-
-def expected_calibration_error(y_true: Labels, y_proba: Scores, *, bins: int = 15) -> float:
-    """Mean gap between probability and frequency over the bins of `reliability_curve` (ECE).
-
-    With sparse labels most cells have a probability near 0 and make the mean small; look at the
-    curve as well.
-
-    Args:
-        y_true: true labels, shape (samples, labels), dense or CSR.
-        y_proba: probabilities of the same shape.
-        bins: how many bins of equal width.
-
-    Returns:
-        A number from 0 to 1, smaller is better.
-
-    Examples:
-        >>> round(expected_calibration_error([[1, 0, 0, 0]], np.full((1, 4), 0.3)), 4)
-        0.05
-    """
-    return reliability_curve(y_true, y_proba, bins=bins).expected_calibration_error

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from zlpr.decoding._rule import (
     BoolArray,
     Config,
+    Features,
     FloatArray,
     Rule,
     Validation,
@@ -34,7 +35,7 @@ from zlpr.decoding._rule import (
 )
 from zlpr.decoding._sweep import best_cut
 from zlpr.decoding.calibration import Calibrator
-from zlpr.metrics import Empty, Labels, Scores
+from zlpr.metrics import Empty
 from zlpr.metrics._inputs import check_empty
 
 __all__ = ["ExpectedF1", "expected_f1_curve"]
@@ -80,18 +81,14 @@ class ExpectedF1(Rule):
         check_number("price", self.price)
         check_empty(self.empty)
 
-    def fit(
-        self, y_true: Labels, y_score: Scores, metric: str = "micro_f1", *, empty: Empty = "paper"
-    ) -> Self:
+    def learn(self, data: Validation) -> None:
         """Fit the calibrator and, unless the metric is example F1, the price."""
-        data = Validation.check(y_true, y_score, metric, empty)
         self.calibrator.fit(data.true, data.scores)
-        self.empty, self.price = empty, 0.0
-        if metric != "example_f1":
+        self.empty, self.price = data.empty, 0.0
+        if data.metric != "example_f1":
             self.price = best_cut(replace(data, scores=self._worth(data.scores))).cut
-        return self
 
-    def decide(self, scores: FloatArray) -> BoolArray:
+    def decide(self, scores: FloatArray, features: Features | None = None) -> BoolArray:
         """The set of each sample with the highest expected F1 less its price."""
         chosen = np.zeros(scores.shape, dtype=bool)
         for rows, order, curve in self._curves(scores):

@@ -6,14 +6,17 @@ read off the shape of the sorted scores.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zlpr._errors import UserError
+from zlpr.decoding._feature_columns import MOST_COLUMNS, check_lengths, condense, moments
+from zlpr.decoding._logistic import logistic_regression
 from zlpr.decoding._rule import (
     BoolArray,
+    Features,
     FloatArray,
     Rule,
     Validation,
@@ -22,9 +25,8 @@ from zlpr.decoding._rule import (
 )
 from zlpr.decoding._sweep import best_cut, predicted_above
 from zlpr.decoding.top_k import top_labels
-from zlpr.metrics import Empty, Labels, Scores
 
-__all__ = ["LabelCount"]
+__all__ = ["FeatureCount", "LabelCount"]
 
 Values = NDArray[np.float64]
 NUM_FEATURES = 6
@@ -76,46 +78,105 @@ class LabelCount(Rule):
             check_numbers(name, getattr(self, name))
         check_number("cut", self.cut)
         check_number("max_count", self.max_count)
-        lengths = [len(self.weights), len(self.mean), len(self.scale)]
-        if lengths not in ([0, 0, 0], [NUM_FEATURES + 1, NUM_FEATURES, NUM_FEATURES]):
-            raise UserError(
-                f"label_count has {NUM_FEATURES + 1} weights, {NUM_FEATURES} means and scales, "
-                f"got {lengths}"
-            )
+        if self.weights or self.mean or self.scale:
+            lists = {"weights": self.weights[1:], "mean": self.mean, "scale": self.scale}
+            check_lengths(self.name, lists, self._width())
 
-    def fit(
-        self, y_true: Labels, y_score: Scores, metric: str = "micro_f1", *, empty: Empty = "paper"
-    ) -> Self:
+    def learn(self, data: Validation) -> None:
         """Learn the number of labels, then the best cut for the metric."""
-        data = Validation.check(y_true, y_score, metric, empty)
         counts = data.true.sum(axis=1)
         self.max_count = int(counts.max())
-        features = _features(_descending(data.scores, self.max_count)[1], data.scores)
+        inputs = self._inputs(data.scores, data.features)[1]
         # A sample with c labels says "one more" at ranks 1 to c and "no more" at rank c + 1.
         ranks = np.arange(1, self.max_count + 1)
         asked, more = ranks <= counts[:, None] + 1, ranks <= counts[:, None]
-        rows = features[asked]
-        mean, scale = _moments(rows)
-        weights = _logistic_regression((rows - mean) / scale, more[asked])
+        rows = inputs[asked]
+        mean, scale = moments(rows)
+        weights = logistic_regression((rows - mean) / scale, more[asked])
         self.mean, self.scale, self.weights = mean.tolist(), scale.tolist(), weights.tolist()
-        self.cut = best_cut(replace(data, scores=self._survival(data.scores))).cut
-        return self
+        survival = self._survival(data.scores, data.features)
+        self.cut = best_cut(replace(data, scores=survival)).cut
 
-    def decide(self, scores: FloatArray) -> BoolArray:
+    def decide(self, scores: FloatArray, features: Features | None = None) -> BoolArray:
         """The labels that a sample has with a chance above the cut."""
         if not self.weights:
-            raise UserError("label_count has learned nothing yet: call fit first")
-        return predicted_above(self._survival(scores), self.cut)
+            raise UserError(f"{self.name} has learned nothing yet: call fit first")
+        return predicted_above(self._survival(scores, features), self.cut)
 
-    def _survival(self, scores: FloatArray) -> Values:
-        """For each label, the chance that the sample has so many labels; -inf beyond the most."""
+    def _width(self) -> int:
+        """How many inputs a rank has."""
+        return NUM_FEATURES
+
+    def _inputs(
+        self, scores: FloatArray, features: Features | None
+    ) -> tuple[NDArray[np.int64], Values]:
+        """The labels in the order of their scores, and each rank's inputs."""
         order, descending = _descending(scores, min(self.max_count, scores.shape[1]))
-        features = (_features(descending, scores) - self.mean) / self.scale
-        logits = features @ np.array(self.weights[:-1]) + self.weights[-1]
+        return order, _features(descending, scores)
+
+    def _survival(self, scores: FloatArray, features: Features | None) -> Values:
+        """For each label, the chance that the sample has so many labels; -inf beyond the most."""
+        order, inputs = self._inputs(scores, features)
+        inputs = (inputs - self.mean) / self.scale
+        logits = inputs @ np.array(self.weights[:-1]) + self.weights[-1]
         survival = np.exp(np.cumsum(-np.logaddexp(0, -logits), axis=1))
         chances = np.full(scores.shape, -np.inf)
         np.put_along_axis(chances, order[:, : survival.shape[1]], survival, axis=1)
         return chances
+
+
+@dataclass
+class FeatureCount(LabelCount):
+    r"""Predict the first N labels of each sample, N learned from its scores and its features.
+
+    As `LabelCount`, with the sample's features beside the shape of its scores, the same at each
+    rank: $h_r = \sigma(w \cdot \phi_r(s) + v \cdot x + b)$. Features of many columns are added into
+    128, so that the rule stays small.
+
+    Args:
+        columns: of the features it was fitted with.
+
+    Examples:
+        >>> generator = np.random.default_rng(0)
+        >>> counts = generator.integers(1, 4, size=(200, 1))
+        >>> order = generator.permuted(np.tile(np.arange(5), (200, 1)), axis=1)
+        >>> true, scores = order < counts, 0.0 - order  # scores say nothing about the number
+        >>> rule = FeatureCount().fit(true[:100], scores[:100], features=counts[:100])
+        >>> bool((rule(scores[100:], features=counts[100:]) == true[100:]).mean() > 0.95)
+        True
+    """
+
+    name: ClassVar[str] = "feature_count"
+    needs_features: ClassVar[bool] = True
+    columns: int = 0
+
+    def __post_init__(self) -> None:
+        if type(self.columns) is not int or self.columns < 0:
+            raise UserError(f"columns must be a whole number of at least 0, got {self.columns!r}")
+        super().__post_init__()
+
+    def learn(self, data: Validation) -> None:
+        """Learn the number of labels, then the best cut for the metric."""
+        if data.features is None:
+            raise UserError("feature_count needs the features of the samples: fit(..., features=)")
+        self.columns = int(data.features.shape[1])
+        super().learn(data)
+
+    @property
+    def reads_features(self) -> bool:
+        """Always."""
+        return True
+
+    def _width(self) -> int:
+        return NUM_FEATURES + min(self.columns, MOST_COLUMNS)
+
+    def _inputs(
+        self, scores: FloatArray, features: Features | None
+    ) -> tuple[NDArray[np.int64], Values]:
+        order, inputs = super()._inputs(scores, features)
+        columns = condense(features, self.columns)[:, None]
+        repeated = np.broadcast_to(columns, (*inputs.shape[:2], columns.shape[2]))
+        return order, np.concatenate([inputs, repeated], axis=2)
 
 
 def _descending(scores: FloatArray, count: int) -> tuple[NDArray[np.int64], Values]:
@@ -148,36 +209,3 @@ def _features(top: Values, scores: FloatArray) -> Values:
     return np.stack(
         [here, standard, top[:, :1] - here, before - here, here - top[:, 1:], ranks], axis=2
     )
-
-
-def _moments(rows: Values) -> tuple[Values, Values]:
-    """Mean and standard deviation of each feature, 1 where it does not vary."""
-    if len(rows) == 0:
-        return np.zeros(NUM_FEATURES), np.ones(NUM_FEATURES)
-    scale = rows.std(axis=0)
-    return rows.mean(axis=0), np.where(scale > 1e-12, scale, 1.0)
-
-
-def _logistic_regression(features: Values, targets: BoolArray, ridge: float = 1.0) -> Values:
-    """Weights, then intercept, of a ridge-penalised logistic regression (Newton's method)."""
-    design = np.concatenate([features, np.ones((len(features), 1))], axis=1)
-    penalty = np.full(design.shape[1], ridge)
-
-    def loss(weights: Values) -> float:
-        logits = design @ weights
-        fit = np.logaddexp(0, logits) - targets * logits
-        return float(fit.sum() + 0.5 * (penalty * weights**2).sum())
-
-    weights = np.zeros(design.shape[1])
-    for _ in range(100):
-        p = 1 / (1 + np.exp(-np.clip(design @ weights, -500, 500)))
-        gradient = design.T @ (p - targets) + penalty * weights
-        hessian = (design * (p * (1 - p))[:, None]).T @ design + np.diag(penalty)
-        step = np.linalg.solve(hessian, gradient)
-        before, length = loss(weights), 1.0
-        while loss(weights - length * step) > before and length > 1e-8:
-            length /= 2
-        weights = weights - length * step
-        if gradient @ step < 1e-10:
-            break
-    return weights

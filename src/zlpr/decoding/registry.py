@@ -5,7 +5,10 @@ from typing import Any
 from zlpr._errors import UserError
 from zlpr.decoding._rule import Config, Rule
 from zlpr.decoding.expected_f1 import ExpectedF1
-from zlpr.decoding.label_count import LabelCount
+from zlpr.decoding.floor import ProbabilityFloor
+from zlpr.decoding.label_count import FeatureCount, LabelCount
+from zlpr.decoding.label_sets import LabelSets
+from zlpr.decoding.sample_threshold import SampleThreshold
 from zlpr.decoding.threshold import PerLabelThreshold, Threshold, ZeroBound
 from zlpr.decoding.top_k import TopK
 
@@ -13,16 +16,26 @@ __all__ = ["available", "create", "from_config"]
 
 _RULES: dict[str, type[Rule]] = {
     rule.name: rule
-    for rule in (ZeroBound, Threshold, PerLabelThreshold, TopK, ExpectedF1, LabelCount)
+    for rule in (
+        ZeroBound,
+        Threshold,
+        TopK,
+        PerLabelThreshold,
+        ExpectedF1,
+        LabelCount,
+        FeatureCount,
+        SampleThreshold,
+        LabelSets,
+    )
 }
 
 
 def available() -> tuple[str, ...]:
-    """Names of the rules.
+    """Names of the rules, the simpler before the less simple.
 
     Examples:
-        >>> available()
-        ('zero', 'threshold', 'per_label_threshold', 'top_k', 'expected_f1', 'label_count')
+        >>> available()[:4]
+        ('zero', 'threshold', 'top_k', 'per_label_threshold')
     """
     return tuple(_RULES)
 
@@ -45,12 +58,14 @@ def create(name: str, **parameters: Any) -> Rule:
 
 
 def from_config(config: Config) -> Rule:
-    """The rule that a `to_config` described.
+    """The rule that a `to_config` described, a `ProbabilityFloor` over one included.
 
     Examples:
         >>> from_config({"rule": "threshold", "threshold": 0.25})
         Threshold(threshold=0.25)
     """
+    if config.get("rule") == ProbabilityFloor.name:
+        return ProbabilityFloor.from_config(config)
     return _rule(config.get("rule")).from_config(config)
 
 

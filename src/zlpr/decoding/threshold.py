@@ -1,7 +1,7 @@
 """Rules that cut the scores themselves: at zero, at one number, or at one number per label."""
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from zlpr._errors import UserError
 from zlpr.decoding._rule import (
     BoolArray,
+    Features,
     FloatArray,
     Rule,
     Validation,
@@ -17,7 +18,6 @@ from zlpr.decoding._rule import (
     check_width,
 )
 from zlpr.decoding._sweep import best_cut, between, choose, finite, predicted_above, set_values
-from zlpr.metrics import Empty, Labels, Scores
 
 __all__ = ["PerLabelThreshold", "Threshold", "ZeroBound"]
 
@@ -37,14 +37,10 @@ class ZeroBound(Rule):
 
     name: ClassVar[str] = "zero"
 
-    def fit(
-        self, y_true: Labels, y_score: Scores, metric: str = "micro_f1", *, empty: Empty = "paper"
-    ) -> Self:
-        """Check the data; the bound stays at 0 whatever the metric."""
-        Validation.check(y_true, y_score, metric, empty)
-        return self
+    def learn(self, data: Validation) -> None:
+        """Nothing: the bound stays at 0 whatever the metric."""
 
-    def decide(self, scores: FloatArray) -> BoolArray:
+    def decide(self, scores: FloatArray, features: Features | None = None) -> BoolArray:
         """The labels with a positive score."""
         return predicted_above(scores, 0.0)
 
@@ -80,14 +76,11 @@ class Threshold(Rule):
     def __post_init__(self) -> None:
         check_number("threshold", self.threshold)
 
-    def fit(
-        self, y_true: Labels, y_score: Scores, metric: str = "micro_f1", *, empty: Empty = "paper"
-    ) -> Self:
+    def learn(self, data: Validation) -> None:
         """Find the threshold that makes the metric best on these scores."""
-        self.threshold = best_cut(Validation.check(y_true, y_score, metric, empty)).cut
-        return self
+        self.threshold = best_cut(data).cut
 
-    def decide(self, scores: FloatArray) -> BoolArray:
+    def decide(self, scores: FloatArray, features: Features | None = None) -> BoolArray:
         """The labels with a score above the threshold."""
         return predicted_above(scores, self.threshold)
 
@@ -130,20 +123,16 @@ class PerLabelThreshold(Rule):
         if not isinstance(self.min_positives, int) or self.min_positives < 1:
             raise UserError(f"min_positives must be at least 1, got {self.min_positives!r}")
 
-    def fit(
-        self, y_true: Labels, y_score: Scores, metric: str = "micro_f1", *, empty: Empty = "paper"
-    ) -> Self:
+    def learn(self, data: Validation) -> None:
         """Find the thresholds that make the metric best on these scores."""
-        data = Validation.check(y_true, y_score, metric, empty)
         free = data.true.sum(axis=0) >= self.min_positives
         thresholds = np.full(data.true.shape[1], best_cut(data).cut)
         if free.any():
-            fit = _fit_separately if metric in _SEPARABLE else _fit_in_turn
+            fit = _fit_separately if data.metric in _SEPARABLE else _fit_in_turn
             thresholds = fit(data, thresholds, free)
         self.thresholds = thresholds.tolist()
-        return self
 
-    def decide(self, scores: FloatArray) -> BoolArray:
+    def decide(self, scores: FloatArray, features: Features | None = None) -> BoolArray:
         """The labels with a score above their threshold."""
         if not self.thresholds:
             raise UserError("per_label_threshold has no thresholds yet: call fit first")

@@ -1,15 +1,14 @@
 """The rule that gives every sample the same number of labels."""
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zlpr._errors import UserError
-from zlpr.decoding._rule import BoolArray, FloatArray, Rule, Validation
+from zlpr.decoding._rule import BoolArray, Features, FloatArray, Rule, Validation
 from zlpr.decoding._sweep import best_cut
-from zlpr.metrics import Empty, Labels, Scores
 
 __all__ = ["TopK"]
 
@@ -36,17 +35,13 @@ class TopK(Rule):
         if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 0:
             raise UserError(f"k must be a whole number of at least 0, got {self.k!r}")
 
-    def fit(
-        self, y_true: Labels, y_score: Scores, metric: str = "micro_f1", *, empty: Empty = "paper"
-    ) -> Self:
+    def learn(self, data: Validation) -> None:
         """Find the k that makes the metric best on these scores."""
-        data = Validation.check(y_true, y_score, metric, empty)
         ranks = _ranks(data.scores)
         cut = best_cut(replace(data, scores=-ranks.astype(np.float32))).cut
         self.k = int(np.count_nonzero(ranks[0] < -cut))
-        return self
 
-    def decide(self, scores: FloatArray) -> BoolArray:
+    def decide(self, scores: FloatArray, features: Features | None = None) -> BoolArray:
         """The k labels with the highest scores."""
         labels = scores.shape[1]
         k = min(self.k, labels)

@@ -23,13 +23,13 @@ from zlpr.losses.binary import (
     focal_loss,
     hill_loss,
 )
-from zlpr.losses.bounded import (
+from zlpr.losses.divergence import ZLPRDivergence, zlpr_divergence
+from zlpr.losses.learned_threshold import (
     AdaptiveThresholdLoss,
     HBMLoss,
     adaptive_threshold_loss,
     hbm_loss,
 )
-from zlpr.losses.divergence import ZLPRDivergence, zlpr_divergence
 from zlpr.losses.linear import (
     LinearZLPRLoss,
     linear_bce_loss,

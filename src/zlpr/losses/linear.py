@@ -7,10 +7,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from zlpr.losses._arguments import Weight, Weighting
-from zlpr.losses._bound import as_tensor, subtract_bound
 from zlpr.losses._label_sweep import BCETally, LSEPTally, ZLPRTally
 from zlpr.losses._linear_head import Impl, LinearHead, check_threshold, linear_losses
 from zlpr.losses._reduce import Reduction, reduce
+from zlpr.losses._threshold import as_tensor, subtract_threshold
 from zlpr.losses._zlpr_and_gradient import multi_hot, zlpr_of_targets
 from zlpr.losses.binary import bce_loss
 from zlpr.losses.optimiser_steps import WeightStep
@@ -83,7 +83,7 @@ def linear_zlpr_loss(
     check_threshold(threshold, head.cells.shape)
 
     def dense(scores: Tensor) -> Tensor:
-        scores = subtract_bound(scores, threshold, "threshold")
+        scores = subtract_threshold(scores, threshold)
         targets = multi_hot(indices, scores.shape[-1])
         return zlpr_of_targets(scores, targets, weighting, None, "none")
 

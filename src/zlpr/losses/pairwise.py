@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from zlpr.losses._arguments import Cells, Weight, check_number, prepare
+from zlpr.losses._hinge import hinge_sum, rank_of_labels
 from zlpr.losses._logsumexp import logsumexp, softplus
 from zlpr.losses._module import LossModule
-from zlpr.losses._pairs import hinge_sum, rank_of_labels
 from zlpr.losses._reduce import (
     ONE_PROCESS,
     BatchReduction,

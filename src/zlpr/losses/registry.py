@@ -1,12 +1,12 @@
 """The losses by name, with what each can do."""
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from zlpr.losses import balanced, binary, bounded, overlap, pairwise, zlpr
+from zlpr._names import find, make
+from zlpr.losses import balanced, binary, learned_threshold, overlap, pairwise, zlpr
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,8 @@ class LossInfo:
         summary: One line.
         decides: Whether it places scores about a bound, so that labels are predicted where
             `score > bound`; if not, it only ranks.
-        bound: That bound, None where it only ranks. A module that learns its bound holds it in
-            `module.bound`.
+        bound: That bound, None where it only ranks. Losses that can be given another, or learn
+            it, call it their `threshold`.
         over_batch: Whether its value is one of the whole batch rather than a mean over samples.
         convex: Whether it is convex in the scores, with its default parameters.
         smooth: Whether its gradient is the continuous gradient of its value, with its default
@@ -63,9 +63,7 @@ def info(name: str) -> LossInfo:
         >>> info("zlpr").bound, info("lsep").bound
         (0.0, None)
     """
-    if name not in _LOSSES:
-        raise ValueError(f"no loss {name!r}; the losses are {', '.join(_LOSSES)}")
-    return _LOSSES[name]
+    return find("loss", name, _LOSSES)
 
 
 def create(name: str, **params: object) -> nn.Module:
@@ -82,21 +80,7 @@ def create(name: str, **params: object) -> nn.Module:
         >>> create("focal", gamma=1.0)
         FocalLoss(gamma=1.0, reduction='mean')
     """
-    module = info(name).module
-    allowed = inspect.signature(module).parameters
-    for param in params:
-        if param not in allowed:
-            raise TypeError(
-                f"the loss {name} has no parameter {param!r}; it has {', '.join(allowed)}"
-            )
-    missing = [
-        param
-        for param, detail in allowed.items()
-        if detail.default is inspect.Parameter.empty and param not in params
-    ]
-    if missing:
-        raise TypeError(f"the loss {name} needs {' and '.join(missing)}")
-    return module(**params)
+    return make("loss", name, info(name).module, params)
 
 
 def _decides(
@@ -255,16 +239,16 @@ _LOSSES = {
         ),
         _decides(
             "hbm",
-            bounded.hbm_loss,
-            bounded.HBMLoss,
+            learned_threshold.hbm_loss,
+            learned_threshold.HBMLoss,
             "ZLPR with a learned bound, a bias and a margin",
             smooth=False,
             link_scale=2.0,
         ),
         _decides(
             "adaptive_threshold",
-            bounded.adaptive_threshold_loss,
-            bounded.AdaptiveThresholdLoss,
+            learned_threshold.adaptive_threshold_loss,
+            learned_threshold.AdaptiveThresholdLoss,
             "softmax against a learned threshold class",
             convex=True,
         ),

@@ -14,9 +14,9 @@ from zlpr.losses._arguments import (
     check_scores,
     check_targets,
 )
-from zlpr.losses._bound import as_tensor, subtract_bound
 from zlpr.losses._module import LossModule
 from zlpr.losses._reduce import Reduction
+from zlpr.losses._threshold import as_tensor, subtract_threshold
 from zlpr.losses._zlpr_and_gradient import multi_hot, zlpr_of_targets
 
 
@@ -69,7 +69,7 @@ def zlpr_loss(
     check_scores(scores)
     check_targets(scores, targets)
     weighting = Weighting.check(scores, label_mask, label_weight, pos_weight)
-    scores = subtract_bound(scores, threshold, "threshold")
+    scores = subtract_threshold(scores, threshold)
     return zlpr_of_targets(scores, targets, weighting, sample_weight, reduction)
 
 
@@ -118,7 +118,7 @@ def sparse_zlpr_loss(
     check_scores(scores)
     check_indices(indices, scores, num_labels=scores.shape[-1])
     weighting = Weighting.check(scores, label_mask, label_weight, pos_weight)
-    scores = subtract_bound(scores, threshold, "threshold")
+    scores = subtract_threshold(scores, threshold)
     targets = multi_hot(indices, scores.shape[-1])
     if not can_look_at(indices):  # an index outside the labels shows as NaN, not as none
         is_outside = ((indices < -1) | (indices >= scores.shape[-1])).any(dim=-1, keepdim=True)

@@ -21,10 +21,18 @@ from zlpr.metrics.classification import (
     weighted_f1,
 )
 from zlpr.metrics.ranking import average_precision, coverage_error, one_error, ranking_loss
-from zlpr.metrics.registry import METRICS, PAPER_METRICS, MetricInfo, info
+from zlpr.metrics.registry import (
+    DECISION_METRICS,
+    METRICS,
+    PAPER_METRICS,
+    MetricInfo,
+    available,
+    info,
+)
 from zlpr.metrics.streaming import MetricSet, evaluate
 
 __all__ = [
+    "DECISION_METRICS",
     "METRICS",
     "PAPER_METRICS",
     "Empty",
@@ -33,6 +41,7 @@ __all__ = [
     "MetricInfo",
     "MetricSet",
     "Scores",
+    "available",
     "average_precision",
     "cardinality",
     "coverage_error",

@@ -118,8 +118,9 @@ def ranking_loss(y_true: Labels, y_score: Scores, *, empty: Empty = "paper") -> 
     $$\frac{1}{n} \sum_i \frac{|\{(j, k) \in Y_i \times \bar{Y}_i : s_k \ge s_j\}|}
     {|Y_i| |\bar{Y}_i|}$$
 
-    A sample without a pair (no label, or all of them) counts 0, in the paper's tables and in
-    `label_ranking_loss` alike.
+    The denominator is the number of pairs, true labels times others, as in scikit-learn's
+    `label_ranking_loss`; the paper prints |ŷ| |y|, which cannot give its own figures. A sample
+    without a pair (no label, or all of them) counts 0, in the paper's tables and there alike.
 
     Args:
         y_true: true labels, shape (samples, labels), dense or CSR.

@@ -1,77 +1,243 @@
-"""What each metric is called, what it needs, and which way is better."""
+"""What each metric is: its names, what it says, what it needs, and which way is better.
+
+The one place for these facts. Tables, reports, model cards, the command line and the theory look
+them up here; the order of the entries is the order in which figures are shown.
+"""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-__all__ = ["METRICS", "PAPER_METRICS", "MetricInfo", "info"]
+from zlpr._names import find
+
+__all__ = ["DECISION_METRICS", "METRICS", "PAPER_METRICS", "MetricInfo", "available", "info"]
 
 
 @dataclass(frozen=True)
 class MetricInfo:
-    """One entry of `METRICS`.
+    """What is known of a metric.
 
     Attributes:
-        name: key in `MetricSet.compute()`, column in tables.
+        name: key in `MetricSet.compute()`, in settings and in files.
+        title: head of a column; the paper's abbreviation where it has one.
+        words: its name in a sentence or as the head of a row.
+        meaning: what it says, in words for newcomers.
         needs: whether it is made from the scores or from the predicted label sets; None where
             the true labels are enough.
         larger_is_better: None for figures that describe rather than judge.
-        title: short name for table heads.
+        in_paper: whether it is one of the paper's six.
+        in_brief: whether it stands in the short tables that people read; `--json` has them all.
     """
 
     name: str
+    title: str
+    words: str
+    meaning: str
     needs: Literal["scores", "predictions"] | None
     larger_is_better: bool | None
-    title: str
+    in_paper: bool = False
+    in_brief: bool = True
+
+    @property
+    def needs_decision(self) -> bool:
+        """Whether it depends on how scores become label sets."""
+        return self.needs == "predictions"
+
+    @property
+    def sign(self) -> int:
+        """-1 where smaller is better: a value times its sign is always better when larger."""
+        return -1 if self.larger_is_better is False else 1
 
 
-PAPER_METRICS = (
-    "subset_accuracy",
-    "example_f1",
-    "micro_f1",
-    "macro_f1",
-    "average_precision",
-    "ranking_loss",
+_PAPER = (
+    MetricInfo(
+        "subset_accuracy",
+        "SubACC",
+        "subset accuracy",
+        "share of samples whose whole label set is predicted exactly",
+        needs="predictions",
+        larger_is_better=True,
+        in_paper=True,
+    ),
+    MetricInfo(
+        "example_f1",
+        "MLC-F1",
+        "example-based F1",
+        "overlap of predicted and true labels, averaged over samples",
+        needs="predictions",
+        larger_is_better=True,
+        in_paper=True,
+    ),
+    MetricInfo(
+        "micro_f1",
+        "Micro-F1",
+        "Micro-F1",
+        "overlap of predicted and true labels, counted over all samples at once",
+        needs="predictions",
+        larger_is_better=True,
+        in_paper=True,
+    ),
+    MetricInfo(
+        "macro_f1",
+        "Macro-F1",
+        "Macro-F1",
+        "F1 averaged over labels, so that rare labels weigh the same",
+        needs="predictions",
+        larger_is_better=True,
+        in_paper=True,
+    ),
+    MetricInfo(
+        "average_precision",
+        "AvgPrec",
+        "average precision",
+        "how near the top of the ranking the true labels stand",
+        needs="scores",
+        larger_is_better=True,
+        in_paper=True,
+    ),
+    MetricInfo(
+        "ranking_loss",
+        "RankLoss",
+        "ranking loss",
+        "share of pairs of a true and another label in the wrong order",
+        needs="scores",
+        larger_is_better=False,
+        in_paper=True,
+    ),
 )
+
+_OTHERS = (
+    MetricInfo(
+        "hamming_loss",
+        "Hamming",
+        "Hamming loss",
+        "share of all yes-or-no decisions that are wrong",
+        needs="predictions",
+        larger_is_better=False,
+    ),
+    MetricInfo(
+        "jaccard",
+        "Jaccard",
+        "Jaccard index",
+        "labels that are both predicted and true, over those that are either, by sample",
+        needs="predictions",
+        larger_is_better=True,
+    ),
+    MetricInfo(
+        "weighted_f1",
+        "Weighted-F1",
+        "weighted F1",
+        "F1 averaged over labels, weighted by how often each is true",
+        needs="predictions",
+        larger_is_better=True,
+        in_brief=False,
+    ),
+    MetricInfo(
+        "one_error",
+        "OneError",
+        "one-error",
+        "share of samples where a label that is not true stands at the top",
+        needs="scores",
+        larger_is_better=False,
+    ),
+    MetricInfo(
+        "coverage_error",
+        "Coverage",
+        "coverage error",
+        "how far down the ranking the last true label stands",
+        needs="scores",
+        larger_is_better=False,
+        in_brief=False,
+    ),
+)
+
+_DESCRIBING = (
+    MetricInfo(
+        "cardinality_true",
+        "Labels",
+        "labels per sample, true",
+        "how many labels a sample has",
+        needs=None,
+        larger_is_better=None,
+    ),
+    MetricInfo(
+        "cardinality_predicted",
+        "Predicted",
+        "labels per sample, predicted",
+        "how many labels a sample is given",
+        needs="predictions",
+        larger_is_better=None,
+    ),
+    MetricInfo(
+        "empty_predictions",
+        "Empty",
+        "share of empty predictions",
+        "share of samples that are given no label",
+        needs="predictions",
+        larger_is_better=None,
+    ),
+)
+
+_AT_K = {
+    "precision": ("P", "share of true labels among the first {k}"),
+    "recall": ("R", "share of a sample's true labels that are among the first {k}"),
+    "ndcg": ("nDCG", "gain of the first {k} labels, discounted by rank, over the best possible"),
+}
+
+
+def _at_k(family: str, k: int) -> MetricInfo:
+    """The entry of a metric at k."""
+    title, meaning = _AT_K[family]
+    return MetricInfo(
+        f"{family}_at_{k}",
+        f"{title}@{k}",
+        f"{'nDCG' if family == 'ndcg' else family} at {k}",
+        meaning.format(k=k),
+        needs="scores",
+        larger_is_better=True,
+        in_brief=family == "precision" and k == 1,
+    )
+
+
+def _entries(ks: Sequence[int]) -> tuple[MetricInfo, ...]:
+    at_k = (_at_k(family, k) for family in _AT_K for k in ks)
+    return (*_PAPER, *_OTHERS, *at_k, *_DESCRIBING)
+
+
+METRICS: Mapping[str, MetricInfo] = MappingProxyType({e.name: e for e in _entries((1, 3, 5))})
+"""Every figure that `MetricSet` computes by default, in its order."""
+
+PAPER_METRICS: tuple[str, ...] = tuple(entry.name for entry in _PAPER)
 """The six metrics of the paper, in its order."""
 
-_AT_TITLES = {"precision": "P", "recall": "R", "ndcg": "nDCG"}
-
-
-def _at(name: str, k: int) -> MetricInfo:
-    """The entry of a metric at k."""
-    return MetricInfo(f"{name}_at_{k}", "scores", True, f"{_AT_TITLES[name]}@{k}")
-
-
-_ENTRIES = (
-    MetricInfo("subset_accuracy", "predictions", True, "SubACC"),
-    MetricInfo("example_f1", "predictions", True, "MLC-F1"),
-    MetricInfo("micro_f1", "predictions", True, "Micro-F1"),
-    MetricInfo("macro_f1", "predictions", True, "Macro-F1"),
-    MetricInfo("average_precision", "scores", True, "AvgPrec"),
-    MetricInfo("ranking_loss", "scores", False, "RankLoss"),
-    MetricInfo("hamming_loss", "predictions", False, "Hamming"),
-    MetricInfo("jaccard", "predictions", True, "Jaccard"),
-    MetricInfo("weighted_f1", "predictions", True, "Weighted-F1"),
-    MetricInfo("one_error", "scores", False, "OneError"),
-    MetricInfo("coverage_error", "scores", False, "Coverage"),
-    *(_at(name, k) for name in _AT_TITLES for k in (1, 3, 5)),
-    MetricInfo("cardinality_true", None, None, "Labels"),
-    MetricInfo("cardinality_predicted", "predictions", None, "Predicted"),
-    MetricInfo("empty_predictions", "predictions", None, "Empty"),
+DECISION_METRICS: tuple[str, ...] = tuple(
+    entry.name
+    for entry in METRICS.values()
+    if entry.needs_decision and entry.larger_is_better is not None
 )
+"""The metrics that judge label sets: those a decoding rule can be fitted for."""
 
-METRICS: Mapping[str, MetricInfo] = MappingProxyType({entry.name: entry for entry in _ENTRIES})
-"""Every figure that `MetricSet` computes by default, in its order."""
+
+def available(ks: Sequence[int] = (1, 3, 5)) -> tuple[str, ...]:
+    """The names of all metrics, in the order in which they are shown.
+
+    Args:
+        ks: which k to name precision, recall and nDCG at.
+
+    Examples:
+        >>> available(ks=())[5:7]
+        ('ranking_loss', 'hamming_loss')
+    """
+    return tuple(entry.name for entry in _entries(ks))
 
 
 def info(name: str) -> MetricInfo:
     """Look a metric up; those at k exist for every k.
 
     Raises:
-        ValueError: if there is no such metric; the message lists those there are.
+        UserError: there is no such metric; the message has the nearest name and all there are.
 
     Examples:
         >>> info("ranking_loss").larger_is_better
@@ -79,8 +245,6 @@ def info(name: str) -> MetricInfo:
         >>> info("precision_at_10").title
         'P@10'
     """
-    if at := re.fullmatch(r"(precision|recall|ndcg)_at_([1-9]\d*)", name):
-        return _at(at[1], int(at[2]))
-    if name not in METRICS:
-        raise ValueError(f"no metric is called {name!r}; there are: {', '.join(METRICS)}")
-    return METRICS[name]
+    if at := re.fullmatch(r"(precision|recall|ndcg)_at_([1-9][0-9]{0,8})", str(name)):
+        return _at_k(at[1], int(at[2]))
+    return find("metric", name, METRICS)

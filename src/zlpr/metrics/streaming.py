@@ -7,13 +7,13 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from zlpr.metrics._inputs import Empty, Labels, Scores, blocks, check_empty
+from zlpr.metrics._inputs import Empty, Labels, Scores, as_labels, blocks, check_empty
 from zlpr.metrics._ranks import positive_ranks
 from zlpr.metrics._totals import Totals
 from zlpr.metrics.at_k import AtKTotals, check_ks
 from zlpr.metrics.classification import DecisionTotals, LabelReport
 from zlpr.metrics.ranking import RankingTotals
-from zlpr.metrics.registry import PAPER_METRICS
+from zlpr.metrics.registry import available
 
 __all__ = ["MetricSet", "evaluate"]
 
@@ -45,8 +45,8 @@ class MetricSet:
     ) -> None:
         check_empty(empty)
         check_ks(ks)
-        if num_labels < 1:
-            raise ValueError(f"num_labels must be at least 1, got {num_labels}")
+        if not isinstance(num_labels, int | np.integer) or num_labels < 1:
+            raise ValueError(f"num_labels must be a whole number of at least 1, got {num_labels!r}")
         self.num_labels, self.empty, self.ks = num_labels, empty, tuple(ks)
         self.reset()
 
@@ -139,7 +139,7 @@ class MetricSet:
         return reduced
 
     def compute(self) -> dict[str, float]:
-        """Every metric of the samples seen, in the order of `METRICS`.
+        """Every metric of the samples seen, in the order of `available(ks)`.
 
         Raises:
             ValueError: if there were no samples, or only some came with scores or predictions.
@@ -148,10 +148,7 @@ class MetricSet:
             raise ValueError("no samples yet: call update first")
         figures = {**self._compute_decisions(), **self._compute_ranking()}
         figures["cardinality_true"] = float(self._seen[1] / self._seen[0])
-        first = [name for name in _FIRST if name in figures]
-        last = [name for name in _LAST if name in figures]
-        middle = [name for name in figures if name not in first and name not in last]
-        return {name: figures[name] for name in (*first, *middle, *last)}
+        return {name: figures[name] for name in available(self.ks) if name in figures}
 
     def label_report(self) -> LabelReport:
         """Precision, recall, F1 and support of each label."""
@@ -201,10 +198,6 @@ class MetricSet:
             )
 
 
-_FIRST = (*PAPER_METRICS, "hamming_loss", "jaccard", "weighted_f1")
-_LAST = ("cardinality_true", "cardinality_predicted", "empty_predictions")
-
-
 def _all_reduce(
     totals: AnyTotals, group: dist.ProcessGroup | None, device: torch.device | str | None
 ) -> AnyTotals:
@@ -241,9 +234,9 @@ def evaluate(
         >>> evaluate([[1, 0], [1, 1]], y_pred=[[1, 0], [1, 0]])["hamming_loss"]
         0.25
     """
-    shape = getattr(y_true, "shape", None) or np.shape(y_true)
-    if len(shape) != 2:
-        raise ValueError(f"y_true must have shape (samples, labels), got {tuple(shape)}")
-    metrics = MetricSet(shape[1], empty=empty, ks=ks)
+    samples, labels = as_labels("y_true", y_true).shape
+    if samples == 0 or labels == 0:
+        raise ValueError(f"there is nothing to measure: y_true has shape ({samples}, {labels})")
+    metrics = MetricSet(labels, empty=empty, ks=ks)
     metrics.update(y_true, y_score, y_pred)
     return metrics.compute()

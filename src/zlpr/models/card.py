@@ -4,19 +4,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from zlpr import __version__
+from zlpr._escape import for_markdown, for_markdown_code
+from zlpr.metrics.table import figure_rows
 
 if TYPE_CHECKING:
     from zlpr.models.base import FittedModel
-
-FIGURES = {
-    "subset_accuracy": "subset accuracy",
-    "example_f1": "example-based F1",
-    "micro_f1": "Micro-F1",
-    "macro_f1": "Macro-F1",
-    "average_precision": "average precision",
-    "ranking_loss": "ranking loss (smaller is better)",
-    "empty_predictions": "share of samples without a predicted label",
-}
 
 
 def model_card(model: "FittedModel") -> str:
@@ -32,10 +24,11 @@ def model_card(model: "FittedModel") -> str:
             "tags: [multi-label, zlpr]",
             "---",
             "",
-            f"# Multi-label classifier trained on {name}",
+            f"# Multi-label classifier trained on {for_markdown(str(name))}",
             "",
-            f"A `{model.kind}` model of {len(model.label_names)} labels, trained with the loss "
-            f"`{record.loss}` by zlpr {__version__} in {record.seconds:.1f} seconds.",
+            f"A {for_markdown_code(model.kind)} model of {len(model.label_names)} labels, trained "
+            f"with the loss {for_markdown_code(record.loss)} by zlpr {__version__} in "
+            f"{record.seconds:.1f} seconds.",
             "",
             "## Use",
             "",
@@ -49,7 +42,10 @@ def model_card(model: "FittedModel") -> str:
             "",
             "## Data",
             "",
-            *(f"- {key.replace('_', ' ')}: {_show(value)}" for key, value in data.items()),
+            *(
+                f"- {for_markdown(key.replace('_', ' '))}: {for_markdown(_show(value))}"
+                for key, value in data.items()
+            ),
             "",
             "## Figures",
             "",
@@ -68,7 +64,7 @@ def model_card(model: "FittedModel") -> str:
             "",
             "## Labels",
             "",
-            ", ".join(model.label_names),
+            ", ".join(map(for_markdown, model.label_names)),
             "",
         ]
     )
@@ -87,13 +83,9 @@ def _decides(model: "FittedModel") -> str:
 def _figures(metrics: Mapping[str, Mapping[str, float]]) -> list[str]:
     if not metrics:
         return ["None were recorded."]
-    parts = list(metrics)
-    lines = [f"| | {' | '.join(parts)} |", f"|---|{'---|' * len(parts)}"]
-    for key, title in FIGURES.items():
-        cells = [f"{metrics[part][key]:.4f}" if key in metrics[part] else "" for part in parts]
-        if any(cells):
-            lines.append(f"| {title} | {' | '.join(cells)} |")
-    return lines
+    headers, rows = figure_rows(metrics)
+    lines = [headers, ["---"] * len(headers), *rows]
+    return [f"| {' | '.join(map(for_markdown, line))} |" for line in lines]
 
 
 def _show(value: object) -> str:

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from zlpr._atomic import replacing
+from zlpr.metrics import PAPER_METRICS, info
 from zlpr.theory.link import LinkPoint
-from zlpr.theory.regret import METRICS, Regret
+from zlpr.theory.regret import Regret
 from zlpr.theory.terms import Shares
 
 BLUE, ORANGE, GREY = "#0b6e99", "#d9730d", "#9b9a97"
@@ -82,7 +83,7 @@ def regret_figure(found: Sequence[Regret], path: Path) -> None:
     found = [regret for regret in found if regret.cut == "zero"]
     figure, axes = _axes(6)
     losses = list(dict.fromkeys(regret.loss for regret in found))
-    for axis, metric in zip(axes, METRICS, strict=True):
+    for axis, metric in zip(axes, PAPER_METRICS, strict=True):
         for number, loss in enumerate(losses):
             line = [r for r in found if r.loss == loss and r.metric == metric]
             if line:
@@ -91,7 +92,7 @@ def regret_figure(found: Sequence[Regret], path: Path) -> None:
                     label=loss, color=_colour(number, loss), linewidth=3 if loss == "zlpr" else 1.4,
                     zorder=3 if loss == "zlpr" else 2, capsize=2,
                 )  # fmt: skip
-        axis.set_title(metric.replace("_", " "), fontsize=10)
+        axis.set_title(info(metric).words, fontsize=10)
         axis.set_yscale("symlog", linthresh=1)
         axis.set_ylim(bottom=0)
         axis.set_xlabel("strength of dependence")

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from zlpr.losses import registry
+from zlpr.metrics import PAPER_METRICS, info
 from zlpr.theory.hinge import rankings
 from zlpr.theory.joint import label_vectors, marginals, random_joint
 from zlpr.theory.risk import (
@@ -32,15 +33,8 @@ from zlpr.theory.risk import (
     starting_points,
 )
 
-METRICS = (
-    "subset_accuracy",
-    "example_f1",
-    "micro_f1",
-    "macro_f1",
-    "average_precision",
-    "ranking_loss",
-)
-SET_METRICS, RANKING_METRICS = METRICS[:4], METRICS[4:]
+SET_METRICS = tuple(name for name in PAPER_METRICS if info(name).needs_decision)
+RANKING_METRICS = tuple(name for name in PAPER_METRICS if not info(name).needs_decision)
 LOSSES = (
     "zlpr", "bce", "focal", "dice1", "dice2", "sigmoid_f1",
     "ranking", "warp", "lsep", "two_way",
@@ -148,7 +142,7 @@ def judged_on(loss: str) -> tuple[str, ...]:
     """The metrics that a loss's minimiser determines."""
     if not registry.info(loss).decides:
         return RANKING_METRICS
-    return SET_METRICS if loss in UNORDERED else METRICS
+    return SET_METRICS if loss in UNORDERED else PAPER_METRICS
 
 
 def scores_of(loss: str, groups: Sequence[Sequence[Tensor]]) -> Tensor:
@@ -291,9 +285,9 @@ def _gaps(
     metric: str, best: Sequence[dict[str, float]], reached: Sequence[dict[str, float]]
 ) -> tuple[float, ...]:
     """What is missing to the best in each population, in points."""
-    sign = -100 if metric == "ranking_loss" else 100
+    points = 100 * info(metric).sign
     return tuple(
-        sign * (top[metric] - value[metric]) for top, value in zip(best, reached, strict=True)
+        points * (top[metric] - value[metric]) for top, value in zip(best, reached, strict=True)
     )
 
 

@@ -5,7 +5,6 @@ folders. Each of those is sealed last, with the SHA-256 of its files: one that a
 or a fault of the disk left incomplete or altered is never resumed from, and the one before is.
 """
 
-import hashlib
 import json
 import logging
 import re
@@ -14,14 +13,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from zlpr import __version__
 from zlpr._atomic import write_text
+from zlpr._digest import file_digest
 from zlpr._errors import UserError
-from zlpr.data import Dataset
 from zlpr.training.config import TrainingConfig
+from zlpr.training.parts import Parts
 
 RUN, SEAL, STATE = "run.json", "seal.json", "trainer_state.json"
 logger = logging.getLogger(__name__)
@@ -53,38 +52,23 @@ def claim(folder: Path, run: Mapping[str, Any]) -> None:
     write_text(folder / RUN, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
 
 
-def describe_run(train: Dataset, validation: Dataset, config: TrainingConfig) -> dict[str, Any]:
+def describe_run(parts: Parts, config: TrainingConfig) -> dict[str, Any]:
     """What decides the result of a run; reporting does not."""
     settings = {key: value for key, value in config.to_dict().items() if key != "report_to"}
     return {
         **settings,
         "zlpr": __version__,
         "torch": torch.__version__,
-        "training data": data_digest(train),
-        "validation data": data_digest(validation),
+        "data": parts.digests,
+        "split": [parts.method, parts.seed],
     }
-
-
-def data_digest(data: Dataset) -> str:
-    """The SHA-256 of the samples, in their order, and of their labels."""
-    digest = hashlib.sha256(repr(data.label_names).encode())
-    if data.texts is not None:
-        for text in data.texts:
-            digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
-    else:
-        features: Any = data.features
-        sparse = hasattr(features, "indptr")
-        parts = (features.indptr, features.indices, features.data) if sparse else (features,)
-        for part in parts:
-            digest.update(np.ascontiguousarray(part).tobytes())
-    for part in (data.labels.indptr, data.labels.sorted_indices().indices):
-        digest.update(np.asarray(part, dtype=np.int64).tobytes())
-    return digest.hexdigest()
 
 
 def seal(checkpoint: Path) -> None:
     """Say that a checkpoint is whole."""
-    files = {path.name: _digest(path) for path in sorted(checkpoint.iterdir()) if path.name != SEAL}
+    files = {
+        path.name: file_digest(path) for path in sorted(checkpoint.iterdir()) if path.name != SEAL
+    }
     write_text(checkpoint / SEAL, json.dumps(files, indent=2) + "\n")
 
 
@@ -136,7 +120,7 @@ def fault_of(checkpoint: Path) -> str | None:
         return f"{checkpoint / SEAL}: unreadable ({error})"
     for name, expected in files.items():
         try:
-            if _digest(checkpoint / name) != expected:
+            if file_digest(checkpoint / name) != expected:
                 return f"{checkpoint / name}: altered since it was written"
         except OSError as error:
             return f"{checkpoint / name}: unreadable ({error.strerror})"
@@ -150,8 +134,3 @@ def _state(checkpoint: Path) -> Any:
 def _step(checkpoint: Path) -> int:
     number = re.search(r"-(\d+)$", checkpoint.name)
     return int(number[1]) if number else -1
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from zlpr._errors import UserError
 from zlpr.losses import registry
+from zlpr.losses._module import LossModule
 from zlpr.training.config import TrainingConfig
 
 
@@ -31,16 +32,30 @@ def create_loss(config: TrainingConfig, labels: Any, reduction: str = "mean") ->
             counts = torch.from_numpy(np.asarray(labels.sum(axis=0), dtype=np.float32))
             params = {"label_counts": counts, "num_samples": labels.shape[0], **params}
         loss = registry.create(config.loss, reduction=reduction, **params)
-        nothing = torch.zeros(1, labels.shape[1])
-        loss(nothing, nothing.bool())  # weights of another number of labels show here
     except (TypeError, ValueError) as fault:
         raise UserError(str(fault)) from fault
+    for name, value in params.items():
+        if isinstance(value, Tensor) and value.shape not in ((), labels.shape[1:]):
+            raise UserError(
+                f"{name} of the loss {config.loss} must be a number or a list of "
+                f"{labels.shape[1]}, one for each label, got the shape {tuple(value.shape)}"
+            )
     return loss
 
 
 def bound_of(loss: nn.Module) -> Tensor:
-    """What a loss compares its scores with: its own bound, or 0.
+    """What a loss compares its scores with: its threshold, or 0.
 
-    A trained model takes it off its scores, so that every model's scores are cut at 0.
+    A trained model takes it off its scores, so that every model's scores are cut at 0. A loss
+    around another one (`LogitAdjustedLoss`) decides where the inner one does.
+
+    Examples:
+        >>> from zlpr.losses import ZLPRLoss
+        >>> bound_of(ZLPRLoss(threshold=1.5))
+        tensor(1.5000)
     """
-    return torch.as_tensor(getattr(loss, "bound", 0.0)).detach()
+    inner = getattr(loss, "loss", None)
+    if isinstance(inner, nn.Module):
+        return bound_of(inner)
+    options = loss.options if isinstance(loss, LossModule) else vars(loss)
+    return torch.as_tensor(options.get("threshold", 0.0)).detach()

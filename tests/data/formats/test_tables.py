@@ -53,13 +53,13 @@ def test_a_delimiter_that_first_shows_late_is_refused_not_read_as_a_name(tmp_pat
 
 
 def test_a_column_per_label(tmp_path):
-    content = "id,text,rude,spam,score\n7,hello,0,1,5\n8,bye,1,1,1\n9,hm,0,0,0\n"
+    content = "id,text,rude,spam,score\n7,hello,0,1,5\n8,bye,1,1,3\n9,hm,0,0,0\n"
     data = _read(tmp_path, content)
     assert data.label_names == ("rude", "spam")
     assert data.label_sets() == [("spam",), ("rude", "spam"), ()]
     assert data.ids == ["7", "8", "9"]
     assert _read(tmp_path, content, labels=["spam"]).label_names == ("spam",)
-    with pytest.raises(UserError, match=r"a.csv, line 2, column 'score': expected 0 or 1, got '5'"):
+    with pytest.raises(UserError, match=r"line 2, column 'score': expected 0 or 1, got '5'"):
         _read(tmp_path, content, labels=["spam", "score"])
 
 

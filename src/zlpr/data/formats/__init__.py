@@ -6,20 +6,21 @@ from pathlib import Path
 from typing import Any, Literal
 
 from zlpr._errors import UserError
-from zlpr.data.columns import is_known_name
-from zlpr.data.files import open_bytes, plain_suffix
+from zlpr.data.files import file_faults, open_bytes, plain_suffix
 from zlpr.data.formats import (
     fasttext,
     huggingface,
     json_file,
     json_lines,
     libmultilabel,
+    lines,
     mulan,
     parquet,
     svm,
     tables,
 )
 from zlpr.data.problems import Problems
+from zlpr.data.roles import is_known_name
 from zlpr.data.rows import Block, ReadOptions
 
 _START = 1 << 16
@@ -36,6 +37,7 @@ class Format:
         read_blocks: gives the rows of a file.
         write: writes a `Dataset` to what `target` says.
         target: whether it is written to a text stream, a file or a folder.
+        table: whether it has columns with names.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Format:
     read_blocks: Callable[[Path, ReadOptions, Problems], Iterator[Block]]
     write: Callable[[Any, Any], None]
     target: Literal["text", "file", "folder"] = "text"
+    table: bool = False
 
 
 _ALL = (
@@ -53,10 +56,27 @@ _ALL = (
         (".jsonl", ".ndjson"),
         json_lines.read_blocks,
         json_lines.write,
+        table=True,
     ),
-    Format("json", "an array of objects", (".json",), json_file.read_blocks, json_file.write),
-    Format("csv", "a comma-separated table", (".csv",), tables.read_blocks, tables.write),
-    Format("tsv", "a tab-separated table", (".tsv", ".tab"), tables.read_blocks, tables.write_tsv),
+    Format(
+        "json",
+        "an array of objects",
+        (".json",),
+        json_file.read_blocks,
+        json_file.write,
+        table=True,
+    ),
+    Format(
+        "csv", "a comma-separated table", (".csv",), tables.read_blocks, tables.write, table=True
+    ),
+    Format(
+        "tsv",
+        "a tab-separated table",
+        (".tsv", ".tab"),
+        tables.read_blocks,
+        tables.write_tsv,
+        table=True,
+    ),
     Format(
         "parquet",
         "a Parquet table",
@@ -64,6 +84,7 @@ _ALL = (
         parquet.read_blocks,
         parquet.write,
         target="file",
+        table=True,
     ),
     Format(
         "fasttext",
@@ -88,12 +109,16 @@ _ALL = (
     ),
     Format("mulan", "ARFF with labels in XML", (".arff",), mulan.read_blocks, mulan.write),
     Format(
+        "lines", "a text per line, without labels: to predict", (), lines.read_blocks, lines.write
+    ),
+    Format(
         "huggingface",
         "a folder of Hugging Face datasets, or hf:name on the hub",
         (),
         huggingface.read_blocks,
         huggingface.write,
         target="folder",
+        table=True,
     ),
 )
 FORMATS = {entry.name: entry for entry in _ALL}
@@ -111,14 +136,19 @@ def named_format(name: str) -> Format:
 
 def find_format(path: Path, options: ReadOptions) -> Format:
     """The format of a file, by its name and its first lines."""
-    if str(path).startswith(huggingface.HUB) or (path.is_dir() and huggingface.is_saved(path)):
+    if str(path).startswith(huggingface.HUB):
         return FORMATS["huggingface"]
+    with file_faults(path):
+        if path.is_dir() and huggingface.is_saved(path):
+            return FORMATS["huggingface"]
     suffix = plain_suffix(path)
     if suffix in SUFFIXES and suffix not in _BY_CONTENT:
         return SUFFIXES[suffix]
     with open_bytes(path) as stream:
         start = stream.read(_START)
     name = _recognise(start, options)
+    if name is None and not options.labelled and suffix in lines.SUFFIXES:
+        name = "lines"
     if name is None and suffix in SUFFIXES:
         return SUFFIXES[suffix]
     if name is None:
@@ -131,31 +161,32 @@ def _recognise(start: bytes, options: ReadOptions) -> str | None:
     if start.startswith(b"PAR1"):
         return "parquet"
     text = start.decode(options.encoding, errors="replace").removeprefix("\ufeff")
-    lines = text.replace("\r\n", "\n").split("\n")
-    lines = [line for line in (lines[:-1] or lines) if line]
-    if not lines:
+    rows = text.replace("\r\n", "\n").split("\n")
+    rows = [row for row in (rows[:-1] or rows) if row.strip()]
+    if not rows:
         return None
-    first = lines[0].lstrip()
+    first = rows[0].lstrip()
     if first[0] in "[{":
         return "json" if first[0] == "[" else "jsonl"
     if first.lower().startswith(("@relation", "%")):
         return "mulan"
-    if any(word.startswith(fasttext.PREFIX) for line in lines[:50] for word in line.split()):
+    if any(word.startswith(fasttext.PREFIX) for row in rows[:50] for word in row.split()):
         return "fasttext"
-    if svm.looks_like(lines):
+    if svm.looks_like(rows):
         return "svm"
-    return _recognise_table(lines, options)
+    return _recognise_table(rows, options)
 
 
-def _recognise_table(lines: list[str], options: ReadOptions) -> str | None:
+def _recognise_table(rows: list[str], options: ReadOptions) -> str | None:
+    """A table with a header of usual or given names; one without only where that is said."""
+    first = rows[0].replace('"', "")
+    fields = first.split("\t") if "\t" in first else first.replace(";", ",").split(",")
     named = options.text is not None or options.labels is not None or options.header is not None
-    first = lines[0].replace('"', "")
+    like = options.like.text if options.like is not None else ()
+    named = named or bool(like and set(like) <= set(fields))
+    header = any(is_known_name(field) for field in fields)
     if "\t" in first:
-        header = any(is_known_name(field) for field in first.split("\t"))
-        if not named and not header and libmultilabel.looks_like(lines):
+        if not named and not header and libmultilabel.looks_like(rows):
             return "libmultilabel"
-        return "tsv"
-    fields = first.replace(";", ",").split(",")
-    if len(fields) > 1 and (named or any(map(is_known_name, fields))):
-        return "csv"
-    return None
+        return "tsv" if named or header or options.labelled else None
+    return "csv" if len(fields) > 1 and (named or header) else None

@@ -32,39 +32,54 @@ _ROW = re.compile(r"(\d+(?:,\d+)*)?((?:\s+\d+:[^\s:]+)*)\s*", re.ASCII)
 
 @dataclass(frozen=True)
 class Header:
-    """What the first line announces; None where there is no header."""
+    """What the first line announces; None where there is no header.
+
+    Attributes:
+        samples: how many rows.
+        features: how many features, or at most.
+        labels: how many labels.
+        sure: whether there are so many features, and not only as many as rows show.
+    """
 
     samples: int | None
     features: int
     labels: int | None
+    sure: bool = True
 
 
 def read_blocks(path: Path, options: ReadOptions, problems: Problems) -> Iterator[Block]:
     """The rows of a file."""
     header: Header | None = None
     names: tuple[str, ...] | None = None
-    rows = 0
+    rows = repeated = 0
     for lines in read_lines(path, options.encoding):
         if header is None:
-            header = parse_header(str(path), lines.texts[0])
+            header = parse_header(str(path), lines.texts[0], options)
             if header.labels is not None:
                 names = tuple(map(str, range(header.labels)))
                 lines = Lines(lines.first + 1, lines.texts[1:])
         before = problems.count
         block = _block(lines, header, options, problems)
+        repeated += _sum_repeated(block, repeated, problems)
         rows += len(block.labels) + problems.count - before
         block.label_names = names
         if block.labels:
             yield block
+    if repeated > 1:
+        problems.notes.append(f"{path}: {repeated:,} features were repeated in all")
     if header and header.samples is not None and rows != header.samples:
         problems.doubt(1, f"the header announces {header.samples:,} rows, the file has {rows:,}")
 
 
-def parse_header(file: str, line: str) -> Header:
-    """Read the first line, and refuse what no memory could hold."""
+def parse_header(file: str, line: str, options: ReadOptions) -> Header:
+    """Read the first line, and refuse what no memory could hold.
+
+    A file without a header has as many features as the one that it is read like.
+    """
     found = _HEADER.fullmatch(line)
     if found is None:
-        return Header(None, MAX_FEATURES, None)
+        width = options.like.num_features if options.like is not None else None
+        return Header(None, width or MAX_FEATURES, None, sure=bool(width))
     # Twenty digits are beyond every limit already, and int() refuses thousands of them.
     samples, features, labels = (int(number[:20]) for number in found.groups())
     if labels > MAX_LABELS:
@@ -120,10 +135,9 @@ def _assembled(
     if not np.isfinite(values).all():
         raise ValueError("a value is not finite")
     width = header.features
-    if header.samples is None:
+    if not header.sure:
         width = int(indices.max()) + 1 if len(indices) else 0
     matrix = sparse.csr_array((values, indices, np.array(ends)), shape=(len(rows), width))
-    matrix.sum_duplicates()
     named = iter(map(str, columns.tolist()))
     sets = [tuple(itertools.islice(named, count)) for count in label_counts]
     return Block(
@@ -131,6 +145,20 @@ def _assembled(
         lines=[number for number, _ in rows],
         features=matrix,
     )
+
+
+def _sum_repeated(block: Block, before: int, problems: Problems) -> int:
+    """Add up the values of a feature that a row names more than once; how many were too many."""
+    matrix: Any = block.features
+    widths = np.diff(matrix.indptr)
+    matrix.sum_duplicates()
+    missing = widths - np.diff(matrix.indptr)
+    if missing.any() and not before:
+        line = block.lines[int(np.argmax(missing > 0))]
+        problems.notes.append(
+            f"{problems.name}, line {line}: a feature appears more than once; its values are added"
+        )
+    return int(missing.sum())
 
 
 def _syntax_problem(line: str) -> tuple[int, str]:

@@ -1,4 +1,4 @@
-"""The losses with a bound of their own."""
+"""The losses that learn their threshold."""
 
 import pytest
 import torch
@@ -17,10 +17,12 @@ from zlpr.losses import (
 
 @pytest.mark.parametrize("loss", [hbm_loss, adaptive_threshold_loss])
 @pytest.mark.parametrize("shape", [(), (7,), (6, 1)])
-def test_a_bound_moves_the_scores(loss, shape: tuple[int, ...]) -> None:  # type: ignore[no-untyped-def]
+def test_a_threshold_moves_the_scores(loss, shape: tuple[int, ...]) -> None:  # type: ignore[no-untyped-def]
     scores, targets = scores_and_targets()
-    bound = torch.randn(shape, dtype=torch.float64)
-    torch.testing.assert_close(loss(scores, targets, bound=bound), loss(scores - bound, targets))
+    threshold = torch.randn(shape, dtype=torch.float64)
+    torch.testing.assert_close(
+        loss(scores, targets, threshold=threshold), loss(scores - threshold, targets)
+    )
 
 
 def test_hbm_without_bias_and_margin_is_zlpr() -> None:
@@ -55,14 +57,14 @@ def test_its_second_term_is_zlprs() -> None:
 
 
 @pytest.mark.parametrize("module", [HBMLoss, AdaptiveThresholdLoss])
-def test_the_bound_is_learned_by_default(module) -> None:  # type: ignore[no-untyped-def]
+def test_the_threshold_is_learned_by_default(module) -> None:  # type: ignore[no-untyped-def]
     scores, targets = scores_and_targets(dtype=torch.float32)
-    loss = module(bound=0.5)
-    assert isinstance(loss.bound, torch.nn.Parameter)
+    loss = module(threshold=0.5)
+    assert isinstance(loss.threshold, torch.nn.Parameter)
     loss(scores, targets).backward()
-    assert loss.bound.grad.abs() > 0
-    fixed = module(bound=0.5, learn_bound=False)
-    assert not fixed.bound.requires_grad
+    assert loss.threshold.grad.abs() > 0
+    fixed = module(threshold=0.5, learn_threshold=False)
+    assert not fixed.threshold.requires_grad
     torch.testing.assert_close(fixed(scores, targets), loss(scores, targets))
 
 

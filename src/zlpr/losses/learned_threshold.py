@@ -1,20 +1,20 @@
-"""Losses with a bound of their own to decide at: HBM and adaptive threshold."""
+"""Losses whose authors learn the threshold that they decide at: HBM and adaptive threshold."""
 
 import torch
 from torch import Tensor
 
 from zlpr.losses._arguments import Weight, check_number, prepare
-from zlpr.losses._bound import as_tensor, subtract_bound
 from zlpr.losses._logsumexp import logsumexp1
 from zlpr.losses._module import LossModule
 from zlpr.losses._reduce import Reduction, reduce
+from zlpr.losses._threshold import as_tensor, subtract_threshold
 
 
 def hbm_loss(
     scores: Tensor,
     targets: Tensor,
     *,
-    bound: Weight = 0.0,
+    threshold: Weight = 0.0,
     alpha: float = 1.0,
     margin: float = 0.01,
     label_mask: Tensor | None = None,
@@ -23,20 +23,20 @@ def hbm_loss(
     sample_weight: Tensor | None = None,
     reduction: Reduction = "mean",
 ) -> Tensor:
-    r"""HBM without the hierarchy: ZLPR with a learnable bound, a bias and a margin.
+    r"""HBM without the hierarchy: ZLPR with a learnable threshold, a bias and a margin.
 
     $$\ell(s, y) = \log\Big(1 + \sum_{i \in P} w_i\,u_i\,e^{d_i}\Big)
                  + \log\Big(1 + \sum_{j \in N} w_j\,e^{d_j}\Big),\quad
     d_i = t - s_i + \alpha\,\mathrm{std}_P(s),\; d_j = s_j - t + \alpha\,\mathrm{std}_N(s)$$
 
     over the terms with $\sigma(2d) > m$. The standard deviations (of the sample's positive and of
-    its negative scores) carry no gradient. Decides at the bound t.
+    its negative scores) carry no gradient. Decides at the threshold t.
 
     Args:
         scores: Shape (..., L).
         targets: Shape (..., L), bool, integer or float, each 0 or 1.
-        bound: t, a number or a tensor: of shape (L,) per label, of shape (..., 1) per sample. It
-            may require a gradient.
+        threshold: t, a number or a tensor: of shape (L,) per label, of shape (..., 1) per sample.
+            It may require a gradient.
         alpha: $\alpha$, at least 0, the size of the bias.
         margin: m, in [0, 1); labels that are right by that much count for nothing.
         label_mask: Shape (L,) or (..., L), bool; False = unknown or impossible label.
@@ -58,7 +58,7 @@ def hbm_loss(
     """
     check_number("alpha", alpha, minimum=0.0)
     check_number("margin", margin, minimum=0.0, below=1.0)
-    relative = subtract_bound(scores, bound, "bound")
+    relative = subtract_threshold(scores, threshold)
     cells = prepare(relative, targets, label_mask, label_weight, pos_weight, hard=True)
     sides = [(-cells.scores, cells.positive), (cells.scores, cells.negative)]
     biased = [(v + alpha * _standard_deviation(v, c), c) for v, c in sides]
@@ -70,7 +70,7 @@ def adaptive_threshold_loss(
     scores: Tensor,
     targets: Tensor,
     *,
-    bound: Weight = 0.0,
+    threshold: Weight = 0.0,
     label_mask: Tensor | None = None,
     label_weight: Weight | None = None,
     pos_weight: Weight | None = None,
@@ -82,13 +82,13 @@ def adaptive_threshold_loss(
     $$\ell(s, y) = -\sum_{i \in P} w_i\,u_i \log\frac{e^{s_i}}{\sum_{P} e^{s} + e^t}
                  - \log\frac{e^t}{\sum_{N} w\,e^{s} + e^t}$$
 
-    The second term is ZLPR's with the threshold t. Decides at the bound t.
+    The second term is ZLPR's with the threshold t. Decides at the threshold t.
 
     Args:
         scores: Shape (..., L).
         targets: Shape (..., L), bool, integer or float, each 0 or 1.
-        bound: t, the score of the threshold class: a number or a tensor, of shape (L,) per label,
-            of shape (..., 1) per sample. It may require a gradient.
+        threshold: t, the score of the threshold class: a number or a tensor, of shape (L,) per
+            label, of shape (..., 1) per sample. It may require a gradient.
         label_mask: Shape (L,) or (..., L), bool; False = unknown or impossible label.
         label_weight: $w$, a number or of shape (L,) or (..., L), at least 0.
         pos_weight: $u$, as `label_weight`, for positive labels.
@@ -106,7 +106,7 @@ def adaptive_threshold_loss(
         Zhou et al., "Document-Level Relation Extraction with Adaptive Thresholding and Localized
         Context Pooling", 2021.
     """
-    relative = subtract_bound(scores, bound, "bound")
+    relative = subtract_threshold(scores, threshold)
     cells = prepare(relative, targets, label_mask, label_weight, pos_weight, hard=True)
     is_positive = (cells.positive != 0).to(cells.scores.dtype)
     normaliser = logsumexp1(cells.scores, is_positive).unsqueeze(-1)
@@ -122,8 +122,8 @@ class HBMLoss(LossModule):
     """`hbm_loss` as a module.
 
     Args:
-        bound: Where the bound starts; a number or a tensor.
-        learn_bound: Make the bound a parameter, as the authors do.
+        threshold: Where the threshold starts; a number or a tensor.
+        learn_threshold: Make the threshold a parameter, as the authors do.
         alpha: Size of the bias.
         margin: Labels that are right by that much count for nothing.
         label_weight: A number or of shape (L,).
@@ -131,19 +131,19 @@ class HBMLoss(LossModule):
         reduction: "mean" over the samples, "sum" or "none".
 
     Examples:
-        >>> loss = HBMLoss(learn_bound=False)
+        >>> loss = HBMLoss(learn_threshold=False)
         >>> loss(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
         tensor(0.8856)
     """
 
     function = staticmethod(hbm_loss)
-    bound: Tensor
+    threshold: Tensor
 
     def __init__(
         self,
         *,
-        bound: Weight = 0.0,
-        learn_bound: bool = True,
+        threshold: Weight = 0.0,
+        learn_threshold: bool = True,
         alpha: float = 1.0,
         margin: float = 0.01,
         label_weight: Weight | None = None,
@@ -151,7 +151,7 @@ class HBMLoss(LossModule):
         reduction: Reduction = "mean",
     ) -> None:
         super().__init__(
-            bound=as_tensor(bound, learn=learn_bound),
+            threshold=as_tensor(threshold, learn=learn_threshold),
             alpha=alpha,
             margin=margin,
             label_weight=label_weight,
@@ -164,32 +164,32 @@ class AdaptiveThresholdLoss(LossModule):
     """`adaptive_threshold_loss` as a module.
 
     Args:
-        bound: Where the score of the threshold class starts; a number or a tensor.
-        learn_bound: Make the bound a parameter, trained with the model.
+        threshold: Where the score of the threshold class starts; a number or a tensor.
+        learn_threshold: Make the threshold a parameter, trained with the model.
         label_weight: A number or of shape (L,).
         pos_weight: As `label_weight`, for positive labels.
         reduction: "mean" over the samples, "sum" or "none".
 
     Examples:
-        >>> loss = AdaptiveThresholdLoss(learn_bound=False)
+        >>> loss = AdaptiveThresholdLoss(learn_threshold=False)
         >>> loss(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
         tensor(0.4759)
     """
 
     function = staticmethod(adaptive_threshold_loss)
-    bound: Tensor
+    threshold: Tensor
 
     def __init__(
         self,
         *,
-        bound: Weight = 0.0,
-        learn_bound: bool = True,
+        threshold: Weight = 0.0,
+        learn_threshold: bool = True,
         label_weight: Weight | None = None,
         pos_weight: Weight | None = None,
         reduction: Reduction = "mean",
     ) -> None:
         super().__init__(
-            bound=as_tensor(bound, learn=learn_bound),
+            threshold=as_tensor(threshold, learn=learn_threshold),
             label_weight=label_weight,
             pos_weight=pos_weight,
             reduction=reduction,

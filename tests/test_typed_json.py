@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import pytest
 
-from zlpr.compare._plain import from_plain, schema_of, to_plain
+from zlpr._typed_json import from_plain, schema_of, to_plain
 
 
 @dataclass(frozen=True)

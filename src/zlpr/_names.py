@@ -1,0 +1,93 @@
+"""Things by name: what all registries share, so that a wrong name is one kind of error everywhere.
+
+A registry is a module with a private mapping from names to entries and three functions:
+
+    def available() -> tuple[str, ...]:          # the names, in the order to list them
+        return tuple(_RULES)
+
+    def info(name: str) -> RuleInfo:             # what is known of one
+        return find("decoding rule", name, _RULES)
+
+    def create(name: str, **params: Any) -> Rule:
+        return make("decoding rule", name, info(name).rule, params)
+"""
+
+import difflib
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from zlpr._errors import UserError
+
+Entry = TypeVar("Entry")
+
+
+def find(kind: str, name: str, entries: Mapping[str, Entry]) -> Entry:
+    """The entry of a name.
+
+    Args:
+        kind: what the entries are, in the singular, as "loss" or "file format".
+        name: the name asked for.
+        entries: by name.
+
+    Raises:
+        UserError: there is none; the message has the nearest name and all there are.
+
+    Examples:
+        >>> find("loss", "zplr", {"zlpr": 1, "bce": 2})
+        Traceback (most recent call last):
+        zlpr._errors.UserError: no loss 'zplr'; did you mean 'zlpr'? There are: zlpr, bce
+    """
+    try:
+        return entries[name]
+    except (KeyError, TypeError):  # a list, say, has no hash
+        raise unknown(kind, name, entries) from None
+
+
+def unknown(kind: str, name: object, names: Iterable[str]) -> UserError:
+    """The error for a name that is not among those there are, to be raised.
+
+    For lookups that `find` does not fit: names with a number in them, or in any case.
+    """
+    known = list(names)
+    folded = {other.casefold(): other for other in known}
+    near = difflib.get_close_matches(str(name).casefold(), folded, n=1)
+    guess = f"; did you mean {folded[near[0]]!r}? There are: " if near else "; there are: "
+    return UserError(f"no {kind} {name!r}{guess}{', '.join(known)}")
+
+
+def make(kind: str, name: str, factory: Callable[..., Entry], params: Mapping[str, Any]) -> Entry:
+    """Call a factory that takes keyword arguments, once its signature has been compared with them.
+
+    Args:
+        kind: as in `find`.
+        name: of the entry, for the message.
+        factory: a class or function.
+        params: its arguments.
+
+    Raises:
+        UserError: it takes no such argument, or needs one that is missing.
+
+    Examples:
+        >>> make("rule", "fraction", lambda k: 1 / k, {"n": 2})
+        Traceback (most recent call last):
+        zlpr._errors.UserError: the rule fraction has no parameter 'n'; there are: k
+    """
+    allowed = inspect.signature(factory).parameters
+    for param in params:
+        if param not in allowed:
+            raise unknown_parameter(kind, name, param, allowed)
+    missing = [
+        param
+        for param, detail in allowed.items()
+        if detail.default is inspect.Parameter.empty and param not in params
+    ]
+    if missing:
+        raise UserError(f"the {kind} {name} needs {' and '.join(missing)}")
+    return factory(**params)
+
+
+def unknown_parameter(kind: str, name: str, param: str, allowed: Iterable[str]) -> UserError:
+    """The error for a parameter that an entry does not take, to be raised."""
+    error = str(unknown("parameter", param, allowed)).removeprefix("no ")
+    return UserError(f"the {kind} {name} has no {error}")

@@ -1,0 +1,557 @@
+"""Tables of any kind (CSV, JSON, Parquet): which column means what, and its cells checked."""
+
+import ast
+import contextlib
+import itertools
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from zlpr._errors import UserError
+from zlpr.data.columns import Columns
+from zlpr.data.dataset import split_name
+from zlpr.data.problems import Problems, quote, quote_all
+from zlpr.data.rows import Block, Column, ReadOptions
+
+TEXT_NAMES = (
+    *("text", "texts", "sentence", "content", "comment_text", "comment", "body", "message"),
+    *("document", "review", "tweet", "query", "question"),
+)
+SHORT_TEXT_NAMES = ("abstract", "summary", "overview", "description", "title")
+"""Names of texts that often stand beside a longer one, which is then the likelier."""
+LABEL_NAMES = (
+    *("labels", "label", "label_names", "categories", "category", "tags", "tag", "topics", "topic"),
+    *("genres", "genre", "classes", "class", "codes", "targets", "target"),
+)
+ID_NAMES = ("id", "ids", "_id", "uid", "guid", "sample_id", "doc_id")
+SPLIT_COLUMNS = ("split",)
+DELIMITERS = ("|", ";", ",")
+"""What may separate the labels of a cell, the surest sign first."""
+
+_KNOWN_NAMES = frozenset([*TEXT_NAMES, *SHORT_TEXT_NAMES, *LABEL_NAMES, *ID_NAMES, *SPLIT_COLUMNS])
+
+MISSING: Any = object()
+"""Stands where a JSON row lacks a key."""
+
+INDICATORS: dict[Any, bool] = {
+    "0": False,
+    "1": True,
+    "0.0": False,
+    "1.0": True,
+    "false": False,
+    "true": True,
+    "False": False,
+    "True": True,
+    "FALSE": False,
+    "TRUE": True,
+    0: False,
+    1: True,
+}
+_ZERO_ONE = frozenset(["0", "1", "0.0", "1.0", 0, 1])
+_CELL_TYPES = (str, int, float)
+
+_LOOKED_AT = 200  # rows, to see which columns are texts
+_LONGEST_LOOK = 2000  # characters of each
+
+Table = Mapping[str, Sequence[Any]]
+"""Some rows of a table as columns by name, all of one length."""
+
+
+class LabelParser(Protocol):
+    """Turns the label columns of some rows into label sets."""
+
+    def __call__(self, columns: Table, bad: "BadCells") -> list[Sequence[str]]:
+        """The label set of each row; rows that have none to be read are reported as bad."""
+        ...
+
+
+class BadCells(dict[int, tuple[str, str]]):
+    """The rows of a block that cannot be used: position -> (column, message), the first kept."""
+
+    def report(self, row: int, column: str, message: str) -> None:
+        """Mark a row as bad."""
+        self.setdefault(row, (column, message))
+
+
+@dataclass(frozen=True)
+class Roles:
+    """What the columns of a table hold, and how the cells of labels are read."""
+
+    columns: Columns
+    parse_labels: LabelParser
+    label_names: tuple[str, ...] | None
+
+    def block(self, table: Table, lines: Sequence[int], problems: Problems) -> Block:
+        """Check the cells of some rows; bad rows are reported and left out."""
+        bad = BadCells()
+        held = self.columns
+        texts = _joined([_strings(table[name], name, bad) for name in held.text])
+        labels = self.parse_labels(table, bad)
+        ids = None if held.id is None else _keys(table[held.id], held.id, bad)
+        groups = None if held.group is None else _keys(table[held.group], held.group, bad)
+        split = None if held.split is None else _parts(table[held.split], held.split, bad)
+        for row, (column, message) in sorted(bad.items()):
+            problems.add(lines[row], message, column=column)
+
+        def kept(values: Any) -> Any:
+            if values is None or not bad:
+                return values
+            return [value for row, value in enumerate(values) if row not in bad]
+
+        return Block(
+            labels=kept(labels),
+            lines=kept(lines),
+            texts=kept(texts),
+            ids=kept(ids),
+            groups=kept(groups),
+            split=kept(split),
+            label_names=self.label_names,
+            columns=held,
+        )
+
+
+def find_roles(
+    file: str,
+    table: Table,
+    options: ReadOptions,
+    class_names: Mapping[str, tuple[str, ...]] | None = None,
+    *,
+    header: bool = True,
+) -> Roles:
+    """Decide what each column means from the user's words, the names, and the first rows.
+
+    Args:
+        file: for messages.
+        table: the first rows.
+        options: what the user said.
+        class_names: the labels that a column declares, in order, where the format knows them.
+        header: whether the columns have names of their own.
+    """
+    names = list(table)
+    options = _as_before(options, names)
+    label_columns = _label_columns(file, table, options) if options.labelled else ()
+    taken = set(label_columns)
+    identifier = _optional(file, table, options.id, ID_NAMES, "id", taken, _is_key)
+    group = None if options.group is None else _named(file, names, options.group, "group")
+    split = _optional(file, table, options.split, SPLIT_COLUMNS, "split", taken, _is_part)
+    taken |= {name for name in (identifier, group, split) if name is not None}
+    if not options.labelled:
+        taken |= {name for name in names if name.lower() in LABEL_NAMES}
+    text, also_text = _text_columns(file, table, options.text, taken)
+    indicators = options.labelled and (
+        len(label_columns) > 1
+        or _listed(options.labels)
+        or (
+            _is_indicator(table, label_columns[0], named=options.labels is not None)
+            and options.label_delimiter is None
+        )
+    )
+    parser: LabelParser
+    delimiter = None
+    declared: tuple[str, ...] | None = None
+    if not options.labelled:
+        parser = _no_labels
+    elif indicators:
+        parser = Indicators(label_columns, guessed=options.labels is None)
+        declared = label_columns
+    else:
+        parser = Cells(label_columns[0], *_cell_style(table[label_columns[0]], options))
+        delimiter = parser.delimiter or None
+        declared = (class_names or {}).get(label_columns[0])
+    read = {*taken, *text, *also_text}
+    found = Columns(
+        text=text,
+        labels=label_columns,
+        indicators=indicators,
+        label_delimiter=delimiter,
+        id=identifier,
+        group=group,
+        split=split,
+        header=header,
+        also_text=also_text,
+        unread=tuple(name for name in names if name not in read),
+    )
+    return Roles(found, parser, declared)
+
+
+def _as_before(options: ReadOptions, names: Sequence[str]) -> ReadOptions:
+    """The options, with what they leave open as in the file that this one is to be read like.
+
+    Texts and labels must stand in columns of the same names; ids and groups may be absent.
+    """
+    like = options.like
+    if like is None:
+        return options
+    labels: Any = like.labels if like.indicators else next(iter(like.labels), None)
+    same_labels = options.labels is None and options.labelled
+    return replace(
+        options,
+        text=options.text if options.text is not None else like.text or None,
+        labels=(labels or None) if same_labels else options.labels,
+        label_delimiter=like.label_delimiter if same_labels else options.label_delimiter,
+        id=like.id if options.id is None and like.id in names else options.id,
+        group=like.group if options.group is None and like.group in names else options.group,
+    )
+
+
+def is_known_name(name: str) -> bool:
+    """Whether a column of this name is one that is looked for."""
+    return name.strip().lower() in _KNOWN_NAMES
+
+
+def _listed(column: Any) -> bool:
+    return column is not None and not isinstance(column, str | int)
+
+
+def _named(file: str, names: Sequence[str], column: Column, role: str) -> str:
+    if isinstance(column, int):
+        if not 0 <= column < len(names):
+            raise UserError(
+                f"{file}: {role}={column} is not a column; there are {len(names)}, counted from 0"
+            )
+        return names[column]
+    if column not in names:
+        raise UserError(
+            f"{file}: no column {column!r} for {role}; the columns are {quote_all(names)}; "
+            f"name another with {role}=…"
+        )
+    return column
+
+
+def _first(names: Iterable[str], known: Sequence[str]) -> str | None:
+    found = {name.strip().lower(): name for name in reversed(list(names))}
+    return next((found[name] for name in known if name in found), None)
+
+
+def _optional(
+    file: str,
+    table: Table,
+    asked: Column | bool | None,
+    known: Sequence[str],
+    role: str,
+    taken: set[str],
+    fits: Callable[[Any], bool],
+) -> str | None:
+    """The column that the user named, or one that has a usual name and cells that fit."""
+    if asked is False:
+        return None
+    if asked is not None:
+        return _named(file, list(table), asked, role)
+    found = _first((name for name in table if name not in taken), known)
+    return found if found is not None and all(map(fits, table[found])) else None
+
+
+def _is_key(value: Any) -> bool:
+    return isinstance(value, str | int)
+
+
+def _is_part(value: Any) -> bool:
+    return isinstance(value, str) and split_name(value) is not None
+
+
+def _text_columns(
+    file: str, table: Table, asked: Column | Sequence[Column] | None, taken: set[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The columns of the texts, and those that look like texts too.
+
+    A column with a usual name is taken; where there is none, or only names of texts that often
+    stand beside a longer one, the column with the longest texts.
+    """
+    names = list(table)
+    left = [name for name in names if name not in taken]
+    if asked is not None:
+        wanted = [asked] if isinstance(asked, str | int) else list(asked)
+        return tuple(_named(file, names, column, "text") for column in wanted), ()
+    textual = {name: length for name in left if (length := _text_length(table[name]))}
+    usual = _first(left, TEXT_NAMES)
+    if usual is None and textual:
+        usual = max(textual, key=textual.__getitem__)
+    usual = usual or _first(left, SHORT_TEXT_NAMES) or (left[0] if len(left) == 1 else None)
+    if usual is None:
+        raise UserError(
+            f"{file}: which column holds the text? The columns are {quote_all(names)}; "
+            "name it with text=…"
+        )
+    return (usual,), tuple(name for name in textual if name != usual)
+
+
+_WORDS = re.compile(r"[^\W\d_]\S*\s+\S*[^\W\d_]|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{4}")
+
+
+def _text_length(values: Sequence[Any]) -> float:
+    """The mean length of cells most of which are texts of several words, or else 0."""
+    cells = [value for value in values[:_LOOKED_AT] if value is not MISSING and value]
+    texts = [
+        cell[:_LONGEST_LOOK]
+        for cell in cells
+        if isinstance(cell, str)
+        and not cell.startswith(("[", "{", "http:", "https:"))
+        and _WORDS.search(cell[:_LONGEST_LOOK])
+    ]
+    return sum(map(len, texts)) / len(cells) if 2 * len(texts) > len(cells) else 0.0
+
+
+def _label_columns(file: str, table: Table, options: ReadOptions) -> tuple[str, ...]:
+    names = list(table)
+    if options.labels is not None:
+        wanted = options.labels
+        listed = [wanted] if isinstance(wanted, str | int) else list(wanted)
+        return tuple(_named(file, names, column, "labels") for column in listed)
+    known = _first(names, LABEL_NAMES)
+    if known is not None:
+        return (known,)
+    others = {*TEXT_NAMES, *SHORT_TEXT_NAMES, *ID_NAMES, *SPLIT_COLUMNS}
+    asked = options.columns()
+    found = tuple(
+        name
+        for number, name in enumerate(names)
+        if name.lower() not in others
+        and name not in asked
+        and number not in asked
+        and _is_indicator(table, name)
+    )
+    if found:
+        return found
+    raise UserError(
+        f"{file}: which column holds the labels? The columns are {quote_all(names)}; "
+        "name it with labels=… (one column of label sets, or a list of columns of 0 and 1)"
+    )
+
+
+def _is_indicator(table: Table, name: str, *, named: bool = False) -> bool:
+    """Whether a column is one of 0 and 1, though not all of its first cells may be.
+
+    The others are then errors: to ask for all of them would let one bad cell delete a label. Half
+    of the cells is enough, unless the user named this one column: then it may hold label ids too,
+    and of 50 cells only one may be another.
+    """
+    if name.lower() in LABEL_NAMES:
+        return False
+    values = table[name]
+    if bool in set(map(type, values)):
+        return False
+    fitting = sum(isinstance(value, _CELL_TYPES) and value in _ZERO_ONE for value in values)
+    others = len(values) - fitting
+    if named:
+        return fitting > 0 and others <= (len(values) + 40) // 50
+    if fitting and fitting >= others:
+        return True
+    return len(values) == 1 and (values[0] is None or str(values[0]).strip().isdecimal())
+
+
+def _strings(values: Sequence[Any], column: str, bad: BadCells) -> list[str]:
+    if set(map(type, values)) == {str}:
+        try:
+            "".join(values).encode()
+        except UnicodeEncodeError:
+            pass
+        else:
+            return values if isinstance(values, list) else list(values)
+    texts = []
+    for row, value in enumerate(values):
+        problem = _text_problem(value)
+        if problem:
+            bad.report(row, column, problem)
+        texts.append("" if problem else value)
+    return texts
+
+
+def _text_problem(value: Any) -> str | None:
+    if value is MISSING:
+        return "missing, expected a text"
+    if not isinstance(value, str):
+        return f"expected a text, got {quote(value)}"
+    try:
+        value.encode()
+    except UnicodeEncodeError as wrong:
+        code = ord(value[wrong.start])
+        return f"half of a surrogate pair (\\u{code:04x}) at character {wrong.start + 1}"
+    return None
+
+
+def _joined(texts: Sequence[list[str]]) -> list[str]:
+    if len(texts) == 1:
+        return texts[0]
+    return [" ".join(part for part in parts if part) for parts in zip(*texts, strict=True)]
+
+
+def _keys(values: Sequence[Any], column: str, bad: BadCells) -> list[str]:
+    for row, value in enumerate(values):
+        if value is MISSING or value is None or not isinstance(value, str | int | float):
+            got = "missing" if value is MISSING else f"got {quote(value)}"
+            bad.report(row, column, f"expected a name or a number, {got}")
+    return list(map(str, values))
+
+
+def _parts(values: Sequence[Any], column: str, bad: BadCells) -> list[str]:
+    parts: list[str] = []
+    for row, value in enumerate(values):
+        part = split_name(value) if isinstance(value, str) else None
+        if part is None:
+            bad.report(row, column, f"expected train, validation or test, got {quote(value)}")
+        parts.append(part or "train")
+    return parts
+
+
+def _no_labels(columns: Table, bad: BadCells) -> list[Sequence[str]]:
+    return [()] * len(next(iter(columns.values())))
+
+
+@dataclass(frozen=True)
+class Indicators:
+    """One column of 0 and 1 per label."""
+
+    names: tuple[str, ...]
+    guessed: bool = False
+
+    def __call__(self, columns: Table, bad: BadCells) -> list[Sequence[str]]:
+        """Gather the names of the columns that hold 1."""
+        length = len(columns[self.names[0]])
+        sets: list[list[str]] = [[] for _ in range(length)]
+        for name in self.names:
+            present = _indicators(columns[name], name, bad, self.guessed)
+            for row in itertools.compress(range(length), present):
+                sets[row].append(name)
+        return list(sets)
+
+
+def _indicators(values: Sequence[Any], name: str, bad: BadCells, guessed: bool) -> list[bool]:
+    try:
+        return [INDICATORS[value] for value in values]
+    except (KeyError, TypeError):  # TypeError: a cell that holds a list
+        pass
+    present = []
+    hint = "; where it is no label, list those that are with labels=…" if guessed else ""
+    for row, value in enumerate(values):
+        known = INDICATORS.get(value) if isinstance(value, str | int | float) else None
+        if known is None:
+            got = "nothing" if value is MISSING else quote(value)
+            bad.report(row, name, f"expected 0 or 1, got {got}{hint}")
+        present.append(bool(known))
+    return present
+
+
+@dataclass
+class Cells:
+    """One column that holds the whole label set of a row.
+
+    A cell is a list of names or integer ids, one integer id, or a text that is split at the
+    delimiter; a text in brackets is read as a list. Distinct texts are parsed once.
+    """
+
+    column: str
+    delimiter: str
+    sampled: bool
+    _known: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def __call__(self, columns: Table, bad: BadCells) -> list[Sequence[str]]:
+        """Parse the cells of some rows."""
+        values = columns[self.column]
+        kinds = set(map(type, values))
+        if kinds == {list} and _all_names(values):
+            return list(values)
+        if kinds == {list} and set(map(type, itertools.chain.from_iterable(values))) == {int}:
+            return [list(map(str, cell)) for cell in values]
+        if kinds == {str}:
+            try:
+                return list(map(self._known.__getitem__, values))
+            except KeyError:
+                pass
+        return [self._parse(value, row, bad) for row, value in enumerate(values)]
+
+    def _parse(self, value: Any, row: int, bad: BadCells) -> Sequence[str]:
+        try:
+            if isinstance(value, str):
+                if value not in self._known:
+                    self._known[value] = tuple(self._split(value))
+                return self._known[value]
+            return _label_list(value)
+        except ValueError as wrong:
+            bad.report(row, self.column, str(wrong))
+            return ()
+
+    def _split(self, text: str) -> Sequence[str]:
+        if self.sampled:
+            if text[:1] == "[" and text[-1:] == "]":
+                return _bracketed(text)
+            self._check_delimiter(text)
+        pieces = text.split(self.delimiter) if self.delimiter else [text]
+        return [piece.strip() for piece in pieces if piece.strip()]
+
+    def _check_delimiter(self, text: str) -> None:
+        """Refuse a cell that shows that the delimiter found in the first rows was wrong."""
+        rank = DELIMITERS.index(self.delimiter) if self.delimiter else len(DELIMITERS)
+        for better in DELIMITERS[:rank]:
+            if better in text:
+                seen = (
+                    f"labels separated by {self.delimiter!r}"
+                    if self.delimiter
+                    else "one label each"
+                )
+                raise ValueError(
+                    f"{quote(text)} has a {better!r}, but the first rows hold {seen}; "
+                    f"say which it is with label_delimiter={better!r} or {self.delimiter!r}"
+                )
+
+
+def _cell_style(values: Sequence[Any], options: ReadOptions) -> tuple[str, bool]:
+    """The delimiter of label cells, and whether it was only guessed from these first rows."""
+    if options.label_delimiter is not None:
+        return options.label_delimiter, False
+    texts = [value for value in values if isinstance(value, str) and not value.startswith("[")]
+    for delimiter in DELIMITERS:
+        if any(delimiter in text for text in texts):
+            return delimiter, True
+    return "", True
+
+
+def _label_list(value: Any) -> list[str]:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return [str(value)]
+    if not isinstance(value, list | tuple):
+        got = "nothing" if value is MISSING else quote(value)
+        raise ValueError(f"expected a list of labels, got {got}")
+    names = []
+    for label in value:
+        if isinstance(label, bool) or not isinstance(label, str | int):
+            raise ValueError(f"expected label names or integer ids, got {quote(label)}")
+        if not label and label != 0:
+            raise ValueError("expected label names, got an empty one")
+        problem = _text_problem(str(label))
+        if problem:
+            raise ValueError(problem)
+        names.append(str(label))
+    return names
+
+
+def _all_names(cells: Sequence[list[Any]]) -> bool:
+    """Whether lists hold nothing but good label names, looking at each distinct one once."""
+    try:
+        distinct = set(itertools.chain.from_iterable(cells))
+        "".join(distinct).encode()
+    except (TypeError, UnicodeEncodeError):  # not text, not even hashable, or half a pair
+        return False
+    return "" not in distinct
+
+
+_LITERAL = r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|-?\d{1,18}"""
+_PYTHON_LIST = re.compile(rf"\[\s*(?:(?:{_LITERAL})\s*(?:,\s*|(?=\])))*+\]", re.DOTALL)
+
+
+def _bracketed(text: str) -> list[str]:
+    """A list in JSON or as Python prints it, such as ``['a', 'b']``.
+
+    Of Python's syntax only flat lists of texts and integers are taken, and each of them is read by
+    itself: what a stranger's cell nests could otherwise exhaust the interpreter's stack.
+    """
+    value: Any = None
+    with contextlib.suppress(ValueError, RecursionError):
+        value = json.loads(text)
+    if value is None and _PYTHON_LIST.fullmatch(text):
+        with contextlib.suppress(SyntaxError, ValueError):
+            value = [ast.literal_eval(literal) for literal in re.findall(_LITERAL, text[1:-1])]
+    if value is None:
+        raise ValueError(f"expected a list of labels in brackets, got {quote(text)}")
+    return _label_list(value)

@@ -1,0 +1,76 @@
+"""A model's features as few columns, so that what is learned from them stays small.
+
+Texts have a hundred thousand columns, most of them empty. Columns are added into a fixed number of
+buckets, each with a sign, by a hash of their number (the hashing trick: inner products are kept on
+average). Few columns are left as they are.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zlpr._errors import UserError
+from zlpr.decoding._rule import Features
+
+Values = NDArray[np.float64]
+MOST_COLUMNS = 128
+
+
+def condense(features: Features, columns: int | None = None) -> Values:
+    """At most `MOST_COLUMNS` columns, float64 of shape (samples, width).
+
+    Args:
+        features: dense or CSR, shape (samples, columns).
+        columns: how many columns there were when the rule was fitted; None for any number.
+    """
+    if columns is not None and features.shape[1] != columns:
+        raise UserError(
+            f"features has {features.shape[1]} columns, the rule was fitted on {columns}"
+        )
+    bucket, sign = _buckets(features.shape[1])
+    width = int(min(features.shape[1], MOST_COLUMNS))
+    if not hasattr(features, "indptr"):
+        dense = np.asarray(features, dtype=np.float64)
+        if width == features.shape[1]:
+            return dense
+        return _added((dense * sign).T, bucket, width).T
+    rows = np.repeat(np.arange(features.shape[0]), np.diff(features.indptr))
+    cells = rows * width + bucket[features.indices]
+    values = np.asarray(features.data, dtype=np.float64) * sign[features.indices]
+    added = np.bincount(cells, values, minlength=features.shape[0] * width)
+    return added.astype(np.float64).reshape(features.shape[0], width)
+
+
+def _buckets(columns: int) -> tuple[NDArray[np.int64], Values]:
+    """Bucket and sign of each column, the same whenever there are as many columns."""
+    if columns <= MOST_COLUMNS:
+        return np.arange(columns), np.ones(columns)
+    mixed = np.arange(columns, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    mixed ^= mixed >> np.uint64(29)
+    mixed *= np.uint64(0xBF58476D1CE4E5B9)
+    mixed ^= mixed >> np.uint64(32)
+    bucket = (mixed % np.uint64(MOST_COLUMNS)).astype(np.int64)
+    return bucket, np.where(mixed >> np.uint64(63), 1.0, -1.0)
+
+
+def _added(rows: Values, bucket: NDArray[np.int64], width: int) -> Values:
+    """Rows summed by bucket."""
+    added = np.zeros((width, rows.shape[1]))
+    np.add.at(added, bucket, rows)
+    return added
+
+
+def moments(rows: Values) -> tuple[Values, Values]:
+    """Mean and standard deviation of each column, 1 where it does not vary."""
+    if len(rows) == 0:
+        return np.zeros(rows.shape[1]), np.ones(rows.shape[1])
+    scale = rows.std(axis=0)
+    return rows.mean(axis=0), np.where(scale > 1e-12, scale, 1.0)
+
+
+def check_lengths(name: str, lists: dict[str, list[Any]], expected: int) -> None:
+    """Refuse lists of a length that does not belong to the rule."""
+    wrong = {key: len(values) for key, values in lists.items() if len(values) != expected}
+    if wrong:
+        raise UserError(f"{name} expects {expected} numbers in each list, got {wrong}")

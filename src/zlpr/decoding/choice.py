@@ -1,0 +1,242 @@
+"""Which rule to decide by: cross-validation on the validation scores."""
+
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zlpr._errors import UserError
+from zlpr.decoding._rule import BoolArray, Features, Rule, Validation
+from zlpr.decoding._sweep import set_values
+from zlpr.decoding.registry import available, create
+from zlpr.metrics import Empty, Labels, Scores, info
+
+__all__ = ["Choice", "JudgedRule", "choose", "weigh"]
+
+FOLDS = 5
+FEW_SAMPLES = 50
+"""Below, a choice among many rules would be one among accidents: only those that cut at zero or
+at one threshold are weighed."""
+SIMPLE = ("zero", "threshold")
+MOST_SAMPLES = 5000
+"""Rules are weighed on no more; a larger validation part is thinned evenly."""
+
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class JudgedRule:
+    """What cross-validation says of a rule.
+
+    Attributes:
+        name: of the rule.
+        value: the metric over all samples, each decided by a rule fitted without it.
+        behind: how far this is behind the best rule's value, 0 for the best itself.
+        error: standard error of `behind`, from the samples' paired differences.
+    """
+
+    name: str
+    value: float
+    behind: float
+    error: float
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A fitted rule, and what it was chosen from.
+
+    Attributes:
+        rule: fitted on all of the validation data.
+        metric: what it was chosen and fitted for.
+        judged: all rules, the simplest first; empty where there were too few samples to compare.
+        samples: that were compared on.
+    """
+
+    rule: Rule
+    metric: str
+    judged: tuple[JudgedRule, ...]
+    samples: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record of the choice as plain JSON, without the rule's parameters."""
+        return {
+            "rule": self.rule.name,
+            "metric": self.metric,
+            "samples": self.samples,
+            "judged": [vars(judged) for judged in self.judged],
+        }
+
+    def describe(self) -> str:
+        """The choice in one line, for people.
+
+        Examples:
+            >>> rows = (JudgedRule("zero", 0.5, 0.1, 0.02), JudgedRule("label_sets", 0.6, 0.0, 0.0))
+            >>> Choice(create("label_sets"), "subset_accuracy", rows, 200).describe()
+            'label_sets, chosen for subset accuracy on 200 samples: 0.6000; zero 0.5000'
+        """
+        words = info(self.metric).words
+        if not self.judged:
+            few = f"{self.samples} samples are too few to choose on"
+            return f"{self.rule.name}, fitted for {words}: {few}"
+        values = {judged.name: f"{judged.value:.4f}" for judged in self.judged}
+        own = values.pop(self.rule.name)
+        others = ", ".join(f"{name} {value}" for name, value in values.items())
+        line = f"{self.rule.name}, chosen for {words} on {self.samples} samples: {own}"
+        return f"{line}; {others}" if others else line
+
+
+def choose(
+    y_true: Labels,
+    y_score: Scores,
+    metric: str = "micro_f1",
+    *,
+    rules: Sequence[str | Rule] | None = None,
+    train_labels: Labels | None = None,
+    features: Features | None = None,
+    empty: Empty = "paper",
+) -> Rule:
+    """The fitted rule that cross-validation on the given scores finds best for the metric.
+
+    See `weigh`, which also tells by how much.
+
+    Examples:
+        >>> generator = np.random.default_rng(0)
+        >>> either = generator.integers(2, size=400)  # one of two labels, never none or both
+        >>> true = np.stack([either == 0, either == 1], axis=1)
+        >>> scores = true - 1.5 + generator.normal(size=true.shape)
+        >>> choose(true, scores, "subset_accuracy")
+        TopK(k=1)
+    """
+    return weigh(
+        y_true,
+        y_score,
+        metric,
+        rules=rules,
+        train_labels=train_labels,
+        features=features,
+        empty=empty,
+    ).rule
+
+
+def weigh(
+    y_true: Labels,
+    y_score: Scores,
+    metric: str = "micro_f1",
+    *,
+    rules: Sequence[str | Rule] | None = None,
+    train_labels: Labels | None = None,
+    features: Features | None = None,
+    empty: Empty = "paper",
+) -> Choice:
+    """Compare rules by five-fold cross-validation and fit the one to decide by.
+
+    That is the simplest one which is behind the best by no more than one standard error of their
+    difference. The folds are the same in every call. With fewer than fifty samples only the cut at
+    zero and one threshold are compared (of the rules given, where these are among them), with
+    fewer than ten nothing is: the last of these is fitted.
+
+    Args:
+        y_true: true labels of the validation part, shape (samples, labels), dense or CSR.
+        y_score: scores of the same shape, dense.
+        metric: what to be best at, one of `DECISION_METRICS`.
+        rules: names or rules, the simplest first; None takes all there are.
+        train_labels: labels of the training part, shape (any, labels), dense or CSR.
+        features: of the validation samples, shape (samples, columns), dense or CSR.
+        empty: what empty cases count, see `zlpr.metrics`.
+
+    Returns:
+        The fitted rule with the record of the comparison.
+    """
+    data = Validation.check(y_true, y_score, metric, empty, train_labels, features)
+    given = _all_rules(data) if rules is None else rules
+    weighed = _affordable([create(x) if isinstance(x, str) else deepcopy(x) for x in given], data)
+    judged: tuple[JudgedRule, ...] = ()
+    rule = weighed[-1]
+    part = data.select(np.arange(0, len(data.true), -(-len(data.true) // MOST_SAMPLES)))
+    if len(data.true) >= 2 * FOLDS and len(weighed) > 1:
+        judged = _judge(weighed, part)
+        near = (judge.behind <= judge.error for judge in judged)
+        rule = next(rule for rule, is_near in zip(weighed, near, strict=True) if is_near)
+    rule.learn(data)
+    return Choice(rule, metric, judged, len(part.true))
+
+
+def _all_rules(data: Validation) -> list[str | Rule]:
+    """Every rule that stands for itself and has what it needs."""
+    rules = [create(name) for name in available()]
+    return [rule for rule in rules if data.features is not None or not rule.needs_features]
+
+
+def _affordable(rules: list[Rule], data: Validation) -> list[Rule]:
+    """All of the rules, or with few samples only the simple ones among them."""
+    if not rules:
+        raise UserError("there is no rule to choose from")
+    simple = [rule for rule in rules if rule.name in SIMPLE]
+    return simple if len(data.true) < FEW_SAMPLES and simple else rules
+
+
+def _judge(rules: Sequence[Rule], data: Validation) -> tuple[JudgedRule, ...]:
+    """Each rule's value on samples that it was not fitted on, and its distance from the best."""
+    order = np.random.default_rng(0).permutation(len(data.true))
+    folds = [np.sort(fold) for fold in np.array_split(order, FOLDS)]
+    parts = [per_sample(data, _decided(rule, data, folds)) for rule in rules]
+    values = [float(part.mean()) for part in parts]
+    best = int(np.argmax(values))
+    sign = info(data.metric).sign
+    return tuple(
+        JudgedRule(
+            rule.name,
+            sign * value,
+            values[best] - value,
+            float((parts[best] - part).std(ddof=1) / np.sqrt(len(part))),
+        )
+        for rule, value, part in zip(rules, values, parts, strict=True)
+    )
+
+
+def _decided(rule: Rule, data: Validation, folds: Sequence[NDArray[np.int64]]) -> BoolArray:
+    """Label sets of all samples, each fold decided by a rule fitted on the others."""
+    decided = np.empty(data.true.shape, dtype=bool)
+    for fold in folds:
+        rest = np.setdiff1d(np.arange(len(decided)), fold)
+        fitted = deepcopy(rule)
+        fitted.learn(data.select(rest))
+        held = data.select(fold)
+        decided[fold] = fitted.decide(held.scores, held.features)
+    return decided
+
+
+def per_sample(data: Validation, predicted: BoolArray) -> Values:
+    r"""What each sample adds to the metric; the mean is the metric (Hamming loss negative).
+
+    For the F1 measures of whole data this is the metric plus each sample's influence on it: with
+    $F = 2 \sum t_i / \sum d_i$, sample i has $F + n (2 t_i - F d_i) / \sum d_i$.
+
+    Args:
+        data: the truth and the metric.
+        predicted: label sets, shape (samples, labels).
+
+    Returns:
+        Shape (samples,).
+    """
+    true, samples = data.true, len(data.true)
+    if data.metric not in ("micro_f1", "macro_f1", "weighted_f1"):
+        counts = (np.count_nonzero(cells, axis=1) for cells in (true & predicted, predicted, true))
+        values = set_values(data, *counts)
+        return values * samples if data.metric == "hamming_loss" else values
+    both = 2.0 * (true & predicted)
+    sizes = true.astype(np.float64) + predicted
+    if data.metric == "micro_f1":
+        both, sizes = both.sum(axis=1, keepdims=True), sizes.sum(axis=1, keepdims=True)
+    hits, total = both.sum(axis=0), sizes.sum(axis=0)
+    f1 = np.where(total > 0, hits / np.maximum(total, 1), float(data.empty == "paper"))
+    positives = true.sum(axis=0)
+    weights = np.full(len(f1), 1 / len(f1))
+    if data.metric == "weighted_f1":
+        weights = positives / max(1, int(positives.sum()))
+    share = weights / np.maximum(total, 1)
+    influence: Values = samples * (both @ share - sizes @ (share * f1))
+    return influence + float(weights @ f1)

@@ -1,0 +1,147 @@
+r"""The second stage of Elisseeff and Weston (2001): a threshold for each sample.
+
+BP-MLL and Rank-SVM learn a threshold as a linear function of a sample's scores; here of the sorted
+scores, so that the number of weights does not grow with the labels, and of features where given.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zlpr._errors import UserError
+from zlpr.decoding._feature_columns import MOST_COLUMNS, check_lengths, condense, moments
+from zlpr.decoding._rule import (
+    BoolArray,
+    Features,
+    FloatArray,
+    Rule,
+    Validation,
+    check_number,
+    check_numbers,
+)
+from zlpr.decoding._sweep import best_cut, predicted_above
+from zlpr.decoding.top_k import top_labels
+
+__all__ = ["SampleThreshold"]
+
+Values = NDArray[np.float64]
+SHOWN = 8
+"""Highest scores that the threshold depends on."""
+SUMMARY = SHOWN + 3
+
+
+@dataclass
+class SampleThreshold(Rule):
+    r"""Predict the labels whose score exceeds the sample's own threshold.
+
+    $$\hat{Y} = \{l : s_l > t(s, x) + c\}, \qquad t(s, x) = w \cdot \phi(s, x) + b$$
+
+    $\phi$ holds the eight highest scores, their mean, and the mean and standard deviation of all;
+    given `features`, also these, added into at most 128 columns. `fit` learns w and b by ridge
+    regression towards the threshold that would have cost each validation sample the fewest errors,
+    then finds the best offset c for the metric by the sweep that `Threshold` makes over scores.
+
+    Args:
+        weights: w over standardised inputs, then b.
+        mean: of the inputs.
+        scale: of the inputs.
+        columns: of the features it was fitted with; 0 for none.
+        offset: c.
+
+    Examples:
+        >>> generator = np.random.default_rng(0)
+        >>> true = generator.random((300, 6)) < 0.3
+        >>> level = 5 * generator.normal(size=(300, 1))  # each sample has a level of its own
+        >>> scores = level + true + generator.normal(scale=0.1, size=true.shape)
+        >>> rule = SampleThreshold().fit(true[:200], scores[:200])
+        >>> bool((rule(scores[200:]) == true[200:]).mean() > 0.9)
+        True
+    """
+
+    name: ClassVar[str] = "sample_threshold"
+    weights: list[float] = field(default_factory=list)
+    mean: list[float] = field(default_factory=list)
+    scale: list[float] = field(default_factory=list)
+    columns: int = 0
+    offset: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("weights", "mean", "scale"):
+            check_numbers(name, getattr(self, name))
+        check_number("offset", self.offset)
+        if type(self.columns) is not int or self.columns < 0:
+            raise UserError(f"columns must be a whole number of at least 0, got {self.columns!r}")
+        if self.weights:
+            lists = {"mean": self.mean, "scale": self.scale, "weights": self.weights[1:]}
+            check_lengths(self.name, lists, SUMMARY + min(self.columns, MOST_COLUMNS))
+
+    def learn(self, data: Validation) -> None:
+        """Learn the threshold, then the best offset for the metric."""
+        self.columns = 0 if data.features is None else int(data.features.shape[1])
+        inputs = self._inputs(data.scores, data.features)
+        mean, scale = moments(inputs)
+        design = np.concatenate([(inputs - mean) / scale, np.ones((len(inputs), 1))], axis=1)
+        penalty = np.diag(np.append(np.ones(design.shape[1] - 1), 1e-9))
+        aims = _least_errors(data.scores, data.true)
+        weights = np.linalg.solve(design.T @ design + penalty, design.T @ aims)
+        self.weights, self.mean, self.scale = weights.tolist(), mean.tolist(), scale.tolist()
+        above = data.scores - self._thresholds(data.scores, data.features)[:, None]
+        self.offset = best_cut(replace(data, scores=above)).cut
+
+    @property
+    def reads_features(self) -> bool:
+        """Whether it was fitted with features."""
+        return self.columns > 0
+
+    def decide(self, scores: FloatArray, features: Features | None = None) -> BoolArray:
+        """The labels with a score above the sample's threshold."""
+        if not self.weights:
+            raise UserError("sample_threshold has learned nothing yet: call fit first")
+        above = scores - self._thresholds(scores, features)[:, None]
+        return predicted_above(above, self.offset)
+
+    def _thresholds(self, scores: FloatArray, features: Features | None) -> Values:
+        inputs = (self._inputs(scores, features) - self.mean) / self.scale
+        thresholds: Values = inputs @ np.array(self.weights[:-1]) + self.weights[-1]
+        return thresholds
+
+    def _inputs(self, scores: FloatArray, features: Features | None) -> Values:
+        summary = _summary(scores)
+        if not self.columns:
+            return summary
+        return np.concatenate([summary, condense(features, self.columns)], axis=1)
+
+
+def _summary(scores: FloatArray) -> Values:
+    """The highest scores and moments of each sample, shape (samples, SUMMARY).
+
+    Infinite scores count as the sample's nearest finite ones; with fewer labels than are shown,
+    the last is repeated.
+    """
+    finite = np.isfinite(scores)
+    low = np.min(scores, axis=1, where=finite, initial=np.inf, keepdims=True)
+    high = np.max(scores, axis=1, where=finite, initial=-np.inf, keepdims=True)
+    none = ~finite.any(axis=1, keepdims=True)
+    bounded = np.clip(scores, np.where(none, 0, low), np.where(none, 0, high)).astype(np.float64)
+    top = np.take_along_axis(bounded, top_labels(bounded, SHOWN), axis=1)
+    top = np.pad(top, ((0, 0), (0, SHOWN - top.shape[1])), mode="edge")
+    averages = [top.mean(axis=1), bounded.mean(axis=1), bounded.std(axis=1)]
+    return np.concatenate([top, np.stack(averages, axis=1)], axis=1)
+
+
+def _least_errors(scores: FloatArray, true: BoolArray) -> Values:
+    """Halfway between the scores where cutting costs the fewest errors, shape (samples,)."""
+    bounded = np.clip(scores.astype(np.float64), -1e6, 1e6)
+    order = np.argsort(-bounded, axis=1, kind="stable")
+    ranked = np.take_along_axis(bounded, order, axis=1)
+    hits = np.take_along_axis(true, order, axis=1)
+    # Taking the first k is wrong on the false ones among them and on the true ones after them.
+    errors = np.cumsum(1 - 2 * hits.astype(np.int64), axis=1)
+    errors = np.concatenate([np.zeros((len(errors), 1), dtype=np.int64), errors], axis=1)
+    best = np.argmin(errors, axis=1)
+    padded = np.concatenate([ranked[:, :1] + 1, ranked, ranked[:, -1:] - 1], axis=1)
+    rows = np.arange(len(padded))
+    middle: Values = (padded[rows, best] + padded[rows, best + 1]) / 2
+    return middle

@@ -1,0 +1,260 @@
+r"""The chances of whole label sets, given scores.
+
+For candidate sets $Y$ of a sample (see `_candidates`) the posterior is log-linear,
+
+$$P(Y \mid s, Y \in C) \propto \exp(w \cdot \phi(s, Y)),$$
+
+with $\phi$ from the scores (the calibrated log odds of the set, ZLPR's two sides) and from the
+training part (how often the set, its size, its labels and their pairs were seen). That the true
+set is none of the candidates has a chance of its own, $1 - \pi(s)$, learned from how much of an
+independent model's probability the candidates hold; there the labels are taken as independent.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from zlpr._errors import UserError
+from zlpr.decoding._candidates import Candidates, propose
+from zlpr.decoding._logistic import conditional_regression, logistic_regression
+from zlpr.decoding._rule import (
+    BoolArray,
+    Config,
+    FloatArray,
+    Validation,
+    check_numbers,
+    check_width,
+)
+from zlpr.decoding._seen_sets import SeenSets
+from zlpr.decoding.calibration import Calibrator
+from zlpr.metrics._inputs import SampleLabels
+
+__all__ = ["SetPosterior"]
+
+TERMS = (
+    "log_odds",
+    "positive_side",
+    "negative_side",
+    "size",
+    "size_frequency",
+    "set_frequency",
+    "set_seen",
+    "label_frequency",
+    "pair_attraction",
+)
+BLOCK_CELLS = 1 << 21
+MOST_SAMPLES = 8192
+"""A handful of weights need no more; a larger validation part is thinned evenly."""
+STEEPEST = 20.0
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Chances of label sets for some samples.
+
+    Attributes:
+        candidates: the sets.
+        chances: of each set given that one of them is true, shape (samples, C), rows sum to 1.
+        inside: the chance that one of them is true, shape (samples,).
+        outside: the chance of each label in play if none of them is, shape (samples, M).
+        independent: calibrated chances of all labels, shape (samples, L).
+    """
+
+    candidates: Candidates
+    chances: Tensor
+    inside: Tensor
+    outside: Tensor
+    independent: Tensor
+
+    def marginals(self) -> Tensor:
+        """The chance of each label, shape (samples, L)."""
+        inside = self.inside[:, None]
+        found = (self.chances[:, None] @ self.candidates.sets).squeeze(1)
+        mixed = inside * found + (1 - inside) * self.outside
+        return ((1 - inside) * self.independent).scatter(1, self.candidates.labels, mixed)
+
+
+@dataclass
+class SetPosterior:
+    """A posterior over label sets, fitted by maximum likelihood on validation data.
+
+    Args:
+        calibrator: makes log odds from scores.
+        seen: label sets of the training part.
+        weights: w, one for each of `TERMS`.
+        inside: slope and intercept of the log odds that the true set is a candidate.
+    """
+
+    calibrator: Calibrator = field(default_factory=Calibrator)
+    seen: SeenSets | None = None
+    weights: list[float] = field(default_factory=list)
+    inside: list[float] = field(default_factory=lambda: [0.0, 0.0])
+
+    def __post_init__(self) -> None:
+        for name, length in (("weights", len(TERMS)), ("inside", 2)):
+            values = getattr(self, name)
+            check_numbers(name, values)
+            if values and len(values) != length:
+                raise UserError(f"{name} of label sets must be {length} numbers, got {len(values)}")
+            for value in values:
+                if abs(value) > 1e9:
+                    raise UserError(f"{name} of label sets must lie within 1e9, got {value:g}")
+        if bool(self.weights) != (self.seen is not None):
+            raise UserError("label sets need both weights and seen sets, or neither")
+        slopes = self.calibrator.temperature
+        if self.seen and isinstance(slopes, list) and len(slopes) != self.seen.num_labels:
+            raise UserError(
+                f"the calibrator has {len(slopes)} labels, the seen sets {self.seen.num_labels}"
+            )
+
+    def fit(self, data: Validation) -> Self:
+        """Learn from validation scores; without training labels, sets are counted there too.
+
+        A sample's own set is then not counted for it, so that the weights are those for fresh
+        samples.
+        """
+        self.calibrator.fit(data.true, data.scores)
+        counted = data.train_labels
+        seen = SeenSets.of(_as_sample_labels(data.true) if counted is None else counted)
+        stride = -(-len(data.true) // MOST_SAMPLES)
+        scores, true = data.scores[::stride], data.true[::stride]
+        parts = [
+            self._learned_from(seen, scores[rows], true[rows], leave_out=counted is None)
+            for rows in _blocks(*scores.shape)
+        ]
+        terms, valid, hit, held = (np.concatenate(part) for part in zip(*parts, strict=True))
+        found: BoolArray = np.any(hit, axis=1)
+        self.seen = seen
+        self.weights = conditional_regression(terms[found], valid[found], hit[found]).tolist()
+        self.inside = logistic_regression(held[:, None], found, ridge=0.1).tolist()
+        return self
+
+    def posteriors(self, scores: FloatArray) -> Iterator[tuple[slice, Posterior]]:
+        """The posterior of checked scores, a block of samples at a time."""
+        if self.seen is None:
+            raise UserError("label_sets has learned nothing yet: call fit first")
+        check_width(scores, self.seen.num_labels)
+        for rows in _blocks(*scores.shape):
+            yield rows, self._posterior(self.seen, scores[rows])
+
+    def _posterior(self, seen: SeenSets, block: FloatArray) -> Posterior:
+        candidates, logits, terms = self._terms(seen, block)
+        weights = torch.tensor(self.weights, dtype=torch.float64)
+        values = (terms @ weights).masked_fill(~candidates.valid, -torch.inf)
+        held, independent_sets = _held_mass(candidates, logits)
+        chance = logits.sigmoid()
+        taken = (independent_sets[:, None] @ candidates.sets).squeeze(1)
+        outside = (candidates.in_play(chance) - taken) / (1 - held)[:, None]
+        slope, intercept = self.inside
+        inside = (slope * held.logit() + intercept).sigmoid()
+        return Posterior(candidates, values.softmax(1), inside, outside.clamp(0, 1), chance)
+
+    def _terms(
+        self, seen: SeenSets, block: FloatArray, own: Tensor | None = None
+    ) -> tuple[Candidates, Tensor, Tensor]:
+        """Candidates, log odds of all labels, and the sets' terms (samples, C, TERMS)."""
+        scores = torch.from_numpy(np.ascontiguousarray(block)).double()
+        logits = torch.from_numpy(self.calibrator.log_odds(block)).double()
+        logits = logits.clamp(-30, 30)
+        candidates = propose(scores, logits, seen, seen.largest)
+        return candidates, logits, set_terms(candidates, scores, logits, seen, own)
+
+    def _learned_from(
+        self, seen: SeenSets, block: FloatArray, true: BoolArray, *, leave_out: bool
+    ) -> tuple[NDArray[Any], ...]:
+        """Terms, which sets are valid, which is the true one, and how much the sets hold."""
+        own = torch.from_numpy(true).double() @ seen.keys
+        candidates, logits, terms = self._terms(seen, block, own if leave_out else None)
+        # A set of other labels than those in play has another key.
+        hit = (candidates.keys == own[:, None]) & candidates.valid
+        held, _ = _held_mass(candidates, logits)
+        return terms.numpy(), candidates.valid.numpy(), hit.numpy(), held.logit().numpy()
+
+    def to_config(self) -> Config:
+        """The posterior as plain JSON."""
+        return {
+            "calibrator": self.calibrator.to_config(),
+            "seen": None if self.seen is None else self.seen.to_config(),
+            "weights": self.weights,
+            "inside": self.inside,
+        }
+
+    @classmethod
+    def from_config(cls, config: Any) -> "SetPosterior":
+        """The posterior that `to_config` described."""
+        known = {"calibrator", "seen", "weights", "inside"}
+        if not isinstance(config, dict) or config.keys() != known:
+            raise UserError(f"a posterior of label sets needs {', '.join(sorted(known))}")
+        seen = None if config["seen"] is None else SeenSets.from_config(config["seen"])
+        calibrator = Calibrator.from_config(config["calibrator"])
+        return cls(calibrator, seen, config["weights"], config["inside"])
+
+
+def set_terms(
+    candidates: Candidates, scores: Tensor, logits: Tensor, seen: SeenSets, own: Tensor | None
+) -> Tensor:
+    """What the posterior weighs, shape (samples, C, TERMS).
+
+    Args:
+        candidates: the sets.
+        scores: shape (samples, L).
+        logits: calibrated log odds, shape (samples, L).
+        seen: label sets of the training part.
+        own: keys of the samples' true sets, where these are among those counted.
+    """
+    # Beyond this a score is as sure as can be, and the sums below stay exact enough.
+    limited = scores.clamp(-STEEPEST, STEEPEST)
+    up = candidates.in_play(limited.exp())
+    rest = (limited.exp().sum(1) - up.sum(1)).clamp(min=0)
+    outside = ((1 - candidates.sets) @ up[:, :, None]).squeeze(2) + rest[:, None]
+    size = candidates.sets.sum(2)
+    counts = seen.count(candidates.keys)
+    if own is not None:
+        counts = counts - (candidates.keys == own[:, None]).double()
+    terms = (
+        candidates.sums(candidates.in_play(logits)),
+        -candidates.sums(candidates.in_play((-limited).exp())).log1p(),
+        -outside.log1p(),
+        size,
+        seen.size_log_chances[size.long()],
+        counts.log1p(),
+        (counts > 0).double(),
+        candidates.sums(candidates.in_play(seen.label_log_odds)),
+        _attraction(candidates, size, seen),
+    )
+    return torch.stack(terms, 2)
+
+
+def _attraction(candidates: Candidates, size: Tensor, seen: SeenSets) -> Tensor:
+    """Mean attraction of a set's labels to its others, summed over the labels; (samples, C)."""
+    table = seen.attraction
+    if table is None:
+        return torch.zeros_like(size)
+    labels = candidates.labels
+    pairs = table[labels[:, :, None], labels[:, None, :]].double()
+    total = ((candidates.sets @ pairs) * candidates.sets).sum(2) / 2
+    return total / (size - 1).clamp(min=1)
+
+
+def _held_mass(candidates: Candidates, logits: Tensor) -> tuple[Tensor, Tensor]:
+    """What independent labels give to all candidates, (samples,), and to each, (samples, C)."""
+    none = -torch.nn.functional.softplus(logits).sum(1, keepdim=True)
+    each = (candidates.sums(candidates.in_play(logits)) + none).exp()
+    each = each.masked_fill(~candidates.valid, 0.0)
+    return each.sum(1).clamp(1e-4, 1 - 1e-4), each
+
+
+def _blocks(samples: int, labels: int) -> Iterator[slice]:
+    """Slices of samples whose candidates fit into bounded memory."""
+    step = max(1, min(BLOCK_CELLS // 1600, 8 * BLOCK_CELLS // labels))
+    for start in range(0, samples, step):
+        yield slice(start, start + step)
+
+
+def _as_sample_labels(true: BoolArray) -> SampleLabels:
+    return SampleLabels.from_cells(np.flatnonzero(true), *true.shape)

@@ -1,0 +1,42 @@
+"""Figures as people read them: in words, with four decimals, an arrow where smaller is better."""
+
+from collections.abc import Mapping
+
+from zlpr.metrics.registry import available, info
+
+__all__ = ["figure_rows", "shown"]
+
+Figures = Mapping[str, Mapping[str, float]]
+"""Metrics by what they were measured on."""
+
+
+def shown(value: float | None) -> str:
+    """A figure as every table of fractions prints it.
+
+    Examples:
+        >>> shown(2 / 3), shown(None)
+        ('0.6667', '-')
+    """
+    return "-" if value is None else f"{value:.4f}"
+
+
+def figure_rows(figures: Figures) -> tuple[list[str], list[list[str]]]:
+    """The headers and rows of a table: a metric per row, a column per part of the data.
+
+    Args:
+        figures: what `MetricSet.compute()` gave, by the name of the part.
+
+    Returns:
+        The headers, and the rows of those metrics in brief that any part has.
+
+    Examples:
+        >>> figure_rows({"test": {"micro_f1": 0.5, "ranking_loss": 0.25}})
+        (['metric', 'test'], [['Micro-F1', '0.5000'], ['ranking loss ↓', '0.2500']])
+    """
+    rows = []
+    for metric in map(info, available()):
+        values = [part.get(metric.name) for part in figures.values()]
+        if metric.in_brief and any(value is not None for value in values):
+            arrow = " ↓" if metric.sign < 0 else ""
+            rows.append([metric.words + arrow, *map(shown, values)])
+    return ["metric", *figures], rows

@@ -1,0 +1,100 @@
+"""Which column means what: texts by name or by length, labels as sets or as 0 and 1."""
+
+import json
+
+import pytest
+
+from zlpr._errors import UserError
+from zlpr.data import read
+
+
+def _csv(tmp_path, rows, header="text,l1,l2,l3"):
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join([header, *rows]) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("place", [0, 1, 5, 2500])
+@pytest.mark.parametrize("bad", ["9", "", "yes"])
+def test_one_bad_cell_of_a_column_of_zeros_and_ones_is_one_error(tmp_path, place, bad):
+    rows = [f"text {i},0,{i % 2},1" for i in range(3000)]
+    rows[place] = f"text,0,{bad},1"
+    path = _csv(tmp_path, rows)
+    with pytest.raises(UserError, match=rf"line {place + 2}, column 'l2': expected 0 or 1, got"):
+        read(path)
+    data = read(path, skip_bad_rows=True)
+    assert data.label_names == ("l1", "l2", "l3")
+    assert len(data) == 2999
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_so_it_is_in_the_smallest_tables(tmp_path, size):
+    rows = [f"text {i},0,1,1" for i in range(size)]
+    rows[0] = "text,0,9,1"
+    with pytest.raises(UserError, match="column 'l2': expected 0 or 1, got '9'"):
+        read(_csv(tmp_path, rows))
+
+
+def test_a_cell_that_is_missing_in_json_is_the_same_error(tmp_path):
+    rows = [{"text": f"t {i}", "l1": 1, "l2": i % 2} for i in range(20)]
+    del rows[0]["l2"]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    with pytest.raises(UserError, match="line 1, column 'l2': expected 0 or 1, got nothing"):
+        read(tmp_path / "a.jsonl")
+
+
+def test_a_gap_that_made_a_column_of_numbers_with_a_point_is_the_same_error(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    gap = [1, 0, 1, None, 1, 0]
+    table = pandas.DataFrame({"text": list("abcdef"), "l1": [1, 0] * 3, "l2": gap})
+    table.to_parquet(tmp_path / "a.parquet")
+    with pytest.raises(UserError, match="row 4, column 'l2': expected 0 or 1, got"):
+        read(tmp_path / "a.parquet")
+
+
+def test_one_named_column_of_zeros_and_ones_with_a_gap(tmp_path):
+    rows = [f"text {i},{i % 2}" for i in range(20)]
+    rows[3] = "text,"
+    path = _csv(tmp_path, rows, "text,toxic")
+    with pytest.raises(UserError, match="line 5, column 'toxic': expected 0 or 1, got ''"):
+        read(path, labels="toxic")
+    assert read(path, labels="toxic", label_delimiter="").label_names == ("0", "1")
+
+
+def test_a_column_of_numbers_beside_is_no_label(tmp_path):
+    rows = [f"text {i},0,1,{i}" for i in range(30)]
+    data = read(_csv(tmp_path, rows, "text,l1,l2,year"))
+    assert data.label_names == ("l1", "l2")
+    assert data.columns.unread == ("year",)
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "expected", "others"),
+    [
+        ("title,overview", "Alien,In space no one can hear you", "overview", ()),
+        ("title,plot", "The Thing,Something hides in the ice", "plot", ("title",)),
+        ("title,text", "A very long title of many words,short one", "text", ("title",)),
+        ("name,story", "The Thing,Something hides in the ice", "story", ("name",)),
+        ("title,link", "The Thing,https://example.org/a/very/long/address/of it", "title", ()),
+        ("title,cast", 'The Thing,"[{""id"": 1, ""name"": ""A B C""}]"', "title", ()),
+        ("title,year", "Alien,1979", "title", ()),
+        ("名称,简介", "怪形,南极的冰层下面藏着一个会模仿一切生物的东西", "简介", ()),
+    ],
+)
+def test_the_likeliest_text_is_taken_and_the_others_are_said(
+    tmp_path, header, row, expected, others
+):
+    path = _csv(tmp_path, [f"{row},a"] * 3, f"{header},genres")
+    columns = read(path).columns
+    assert columns.text == (expected,)
+    assert columns.also_text == others
+
+
+def test_where_no_column_looks_like_a_text_the_user_is_asked(tmp_path):
+    with pytest.raises(UserError, match="which column holds the text"):
+        read(_csv(tmp_path, ["1,2,x"], "a,b,tags"))
+
+
+def test_the_text_that_the_user_names_is_no_label(tmp_path):
+    path = _csv(tmp_path, ["1,0,1", "0,1,1"], "numbers,l1,l2")
+    assert read(path, text="numbers").label_names == ("l1", "l2")

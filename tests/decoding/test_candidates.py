@@ -1,0 +1,63 @@
+import itertools
+
+import numpy as np
+import torch
+
+from zlpr.decoding._candidates import _most_probable, propose
+from zlpr.decoding._seen_sets import SeenSets
+
+
+def as_sets(candidates, row):
+    """Valid candidates of a sample as tuples of labels."""
+    labels = candidates.labels[row].numpy()
+    return [
+        tuple(sorted(labels[members.numpy() > 0].tolist()))
+        for members, valid in zip(candidates.sets[row], candidates.valid[row], strict=True)
+        if valid
+    ]
+
+
+def test_the_most_probable_sets_of_independent_labels_are_those_of_trying_all():
+    logits = torch.randn(20, 6, generator=torch.Generator().manual_seed(0)).double()
+    found = _most_probable(logits)
+    every = torch.tensor(list(itertools.product([0, 1], repeat=6)))
+    bits = (every << torch.arange(6)).sum(1)
+    for row in range(20):
+        order = (every.double() @ logits[row]).argsort(descending=True)
+        assert set(found[row].tolist()) == set(bits[order[:32]].tolist())
+
+
+def test_prefixes_and_seen_sets_are_proposed_once_each():
+    generator = torch.Generator().manual_seed(1)
+    scores = torch.randn(30, 40, generator=generator).double()
+    seen = SeenSets(40, ((3,), (1, 2), (5, 20, 39)), (9, 5, 1))
+    candidates = propose(scores, 2 * scores, seen, largest=3)
+    for row in range(30):
+        found = as_sets(candidates, row)
+        assert len(found) == len(set(found))
+        ranked = scores[row].argsort(descending=True).tolist()
+        for size in range(4):
+            assert tuple(sorted(ranked[:size])) in found
+        in_play = set(candidates.labels[row].tolist())
+        for labels in seen.sets:
+            assert (labels in found) == (set(labels) <= in_play)
+
+
+def test_keys_are_sums_of_the_members_keys():
+    scores = torch.randn(5, 9, generator=torch.Generator().manual_seed(2)).double()
+    seen = SeenSets(9, ((0, 4), ()), (2, 1))
+    candidates = propose(scores, scores, seen, largest=2)
+    sums = [
+        [seen.keys[candidates.labels[row][members > 0]].sum() for members in candidates.sets[row]]
+        for row in range(5)
+    ]
+    np.testing.assert_array_equal(candidates.keys, sums)
+
+
+def test_impossible_labels_are_in_no_candidate():
+    scores = torch.zeros(1, 3).double()
+    scores[0, 1] = -torch.inf
+    seen = SeenSets(3, ((1,), (0, 1), (2,)), (5, 5, 1))
+    found = as_sets(propose(scores, scores.clamp(min=-30), seen, largest=3), 0)
+    assert not any(1 in labels for labels in found)
+    assert {(), (0,), (2,), (0, 2)} <= set(found)

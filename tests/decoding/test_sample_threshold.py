@@ -1,0 +1,68 @@
+import numpy as np
+import pytest
+from scipy import sparse
+
+from zlpr import metrics
+from zlpr._errors import UserError
+from zlpr.decoding import SampleThreshold, Threshold
+from zlpr.decoding.sample_threshold import _least_errors
+
+
+def levelled(seed, samples=500, spread=3.0):
+    """Scores around a level of each sample's own."""
+    generator = np.random.default_rng(seed)
+    true = generator.random((samples, 8)) < 0.3
+    level = generator.normal(scale=spread, size=(samples, 1))
+    return true, level, level + 2.0 * true + generator.normal(scale=0.5, size=true.shape)
+
+
+def test_samples_with_levels_of_their_own_need_thresholds_of_their_own():
+    (true, _, scores), (fresh, _, fresh_scores) = levelled(0), levelled(1)
+    own = SampleThreshold().fit(true, scores)(fresh_scores)
+    one = Threshold().fit(true, scores)(fresh_scores)
+    assert metrics.micro_f1(fresh, own) > metrics.micro_f1(fresh, one) + 0.2
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_features_move_the_threshold(kind):
+    generator = np.random.default_rng(2)
+    true = generator.random((600, 2)) < 0.5  # two labels: the scores do not tell the level
+    level = generator.normal(scale=3.0, size=(600, 1))
+    scores = level + 2.0 * true + generator.normal(scale=0.3, size=true.shape)
+    wide = np.concatenate([level, generator.normal(size=(600, 1))], axis=1)
+
+    def reached(**features):
+        told = {name: value[:300] for name, value in features.items()}
+        rule = SampleThreshold().fit(true[:300], scores[:300], **told)
+        later = {name: value[300:] for name, value in features.items()}
+        return metrics.micro_f1(true[300:], rule(scores[300:], **later))
+
+    assert reached(features=kind(wide)) > reached() + 0.05
+
+
+def test_the_aim_is_the_cut_with_the_fewest_errors():
+    generator = np.random.default_rng(3)
+    scores, true = generator.normal(size=(200, 5)), generator.random((200, 5)) < 0.4
+    aims = _least_errors(scores, true)
+    errors = ((scores > aims[:, None]) != true).sum(axis=1)
+    cuts = np.concatenate([scores, np.full((200, 1), -np.inf)], axis=1)
+    tried = ((scores[:, None] > cuts[:, :, None]) != true[:, None]).sum(axis=2)
+    np.testing.assert_array_equal(errors, tried.min(axis=1))
+
+
+def test_impossible_labels_and_few_labels():
+    true, _, scores = levelled(4, samples=60)
+    scores[:, 7], true[:, 7] = -np.inf, False
+    assert not SampleThreshold().fit(true, scores)(scores)[:, 7].any()
+    single = SampleThreshold().fit([[1], [0]], [[1.0], [-1.0]])
+    assert single(np.array([[1.0]])).shape == (1, 1)
+    assert np.isfinite(SampleThreshold().fit(true[:, 7:], scores[:, 7:]).weights).all()
+
+
+def test_unfitted_and_broken_rules_say_so():
+    with pytest.raises(UserError, match="call fit first"):
+        SampleThreshold()(np.zeros((1, 2)))
+    with pytest.raises(UserError, match="sample_threshold expects 11 numbers in each list"):
+        SampleThreshold(weights=[1.0, 2.0])
+    with pytest.raises(UserError, match="columns must be a whole number"):
+        SampleThreshold(columns=-1)
