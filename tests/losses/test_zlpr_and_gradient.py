@@ -39,7 +39,7 @@ def formula(scores, targets, sample_weight=None, reduction="mean", **options):
     """The loss in differentiable operations, in double precision."""
     options = {k: v.double() if v.is_floating_point() else v for k, v in options.items()}
     weighting = Weighting(**options)
-    values = core.two_sides(weighting.cells(scores.double(), targets))
+    values = core.two_sides(scores.double(), targets, weighting)
     if sample_weight is not None:
         values = values * sample_weight.double()
     if reduction == "none":

@@ -17,24 +17,6 @@ Weight = Tensor | float
 
 
 @dataclass(frozen=True)
-class Cells:
-    """What a loss over cells computes with.
-
-    Attributes:
-        scores: Shape (..., L), in the dtype to compute in; 0 where `label_mask` is False, so that
-            not even a NaN there reaches the gradient.
-        positive: `label_mask * targets * label_weight * pos_weight`, shape (..., L).
-        negative: `label_mask * (1 - targets) * label_weight`, shape (..., L).
-        mask: `label_mask`, or None where every label is known.
-    """
-
-    scores: Tensor
-    positive: Tensor
-    negative: Tensor
-    mask: Tensor | None = None
-
-
-@dataclass(frozen=True)
 class Weighting:
     """Mask and weights, checked; each per label or per cell of the scores.
 
@@ -66,19 +48,21 @@ class Weighting:
             check_weight("pos_weight", pos_weight, scores),
         )
 
-    def cells(self, scores: Tensor, targets: Tensor) -> Cells:
-        """Fold mask and weights into the coefficients of the cells."""
-        scores = scores.to(working_dtype(scores))
-        truth = targets.to(scores.dtype)
-        positive, negative = truth, 1 - truth
+    def coefficients(self, targets: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """What the cells count for on the positive and on the negative side, each (..., L).
+
+        `mask * targets * label_weight * pos_weight` and `mask * (1 - targets) * label_weight`,
+        differentiable.
+        """
+        positive = targets.to(dtype)
+        negative = 1 - positive
         if self.label_weight is not None:
             positive, negative = positive * self.label_weight, negative * self.label_weight
         if self.pos_weight is not None:
             positive = positive * self.pos_weight
         if self.label_mask is not None:
-            scores = torch.where(self.label_mask, scores, 0.0)
             positive, negative = positive * self.label_mask, negative * self.label_mask
-        return Cells(scores, positive, negative, self.label_mask)
+        return positive, negative
 
     def of_tiles(self, cells: Tensor, device: torch.device) -> "Weighting":
         """The same as tensors of shape (L,) or (B, L), from which a tile of labels can be cut.

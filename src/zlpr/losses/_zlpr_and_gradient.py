@@ -23,7 +23,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from zlpr.losses._arguments import NO_WEIGHTING, Cells, Weighting, wants_triton, working_dtype
+from zlpr.losses._arguments import NO_WEIGHTING, Weighting, wants_triton, working_dtype
+from zlpr.losses._cells import held
 from zlpr.losses._reduce import Reduction, check_reduction, reduce
 
 # Cells of a block: in float32 they take half a megabyte, and the three or four intermediate results
@@ -45,7 +46,7 @@ def zlpr_of_targets(
     """The loss of scores and targets of shape (..., L), all arguments checked."""
     check_reduction(reduction)
     if not _is_plain(scores, targets, weighting):
-        return reduce(two_sides(weighting.cells(scores, targets)), sample_weight, reduction)
+        return reduce(two_sides(scores, targets, weighting), sample_weight, reduction)
     num_labels = scores.shape[-1]
     matrix = scores.reshape(-1, num_labels).contiguous()
     truth = targets.reshape(-1, num_labels)
@@ -66,16 +67,21 @@ def multi_hot(indices: Tensor, num_labels: int) -> Tensor:
     return targets.scatter(-1, indices.long() % (num_labels + 1), True)[..., :num_labels]
 
 
-def two_sides(cells: Cells) -> Tensor:
+def two_sides(scores: Tensor, targets: Tensor, weighting: Weighting) -> Tensor:
     """One value per sample, shape (...), in differentiable operations."""
-    return _side(-cells.scores, cells.positive) + _side(cells.scores, cells.negative)
+    scores = scores.to(working_dtype(scores))
+    if weighting.label_mask is not None:  # not even a NaN there reaches the gradient
+        scores = torch.where(weighting.label_mask, scores, 0.0)
+    largest = torch.finfo(scores.dtype).max
+    scores = held(scores, -largest, largest)
+    positive, negative = weighting.coefficients(targets, scores.dtype)
+    return _side(-scores, positive) + _side(scores, negative)
 
 
 def _side(exponents: Tensor, coefficients: Tensor) -> Tensor:
-    """`log(1 + sum_l c_l e^x_l)`, differentiable in x and c; x may be infinite."""
+    """`log(1 + sum_l c_l e^x_l)`, differentiable in x and c."""
     if exponents.shape[-1] == 0:
         return exponents.sum(dim=-1)
-    exponents = exponents.clamp(max=torch.finfo(exponents.dtype).max)
     counted = torch.where(coefficients > 0, exponents, -torch.inf).detach()
     shift = counted.amax(dim=-1, keepdim=True).clamp(min=0.0)
     # What does not count may exceed the shift by any amount.
@@ -126,7 +132,7 @@ class FusedLoss(torch.autograd.Function):
             # A gradient of the gradient is wanted, or those of many upstream gradients at once.
             scale = _scale_of_rows(upstream, ctx.factor, len(scores))
             with torch.enable_grad():
-                values = two_sides(ctx.weighting.cells(scores, targets))
+                values = two_sides(scores, targets, ctx.weighting)
             create = torch.is_grad_enabled()
             (slope,) = torch.autograd.grad(values, scores, scale, create_graph=create)
             return slope, *nothing
