@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from zlpr.training.linear_checkpoint import Attempt, SavedAttempts
 from zlpr.training.linear_features import ExtractedFeatures
 from zlpr.training.selection import is_better, validation_metric
 from zlpr.training.solvers import Solver, WholeData, choose_solver
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 # Values of the regularisation: the scale of loss and features first, so that a loss and twice that
 # loss get the same model, then by this ratio in the direction in which validation improves.
@@ -45,7 +48,9 @@ def train_linear(
     search = _Search(solver, features.validation, validation.labels, config, progress, checkpoint)
     best = search.run()
     weight, bias = solver.model(search.saved.parameters)
-    scores = np.asarray(features.validation @ weight + bias, dtype=np.float32)
+    scores = search.best_scores
+    if scores is None:  # the best fit is a killed run's
+        scores = np.asarray(features.validation @ weight + bias, dtype=np.float32)
     if features.scaling is not None:
         weight, bias = features.scaling.undo(weight, bias)
     record = TrainingRecord(loss=config.loss)
@@ -85,6 +90,7 @@ class _Search:
         self.saved = SavedAttempts(checkpoint)
         self.recalled = list(self.saved.attempts)
         self.history: list[TrainingProgress] = []
+        self.best_scores: NDArray[np.float32] | None = None
         self.started = time.perf_counter()
 
     def run(self) -> Attempt:
@@ -140,6 +146,8 @@ class _Search:
             regularisation, solution.loss, solution.steps, metric, seconds, solution.last_tenth
         )
         improved = best is None or is_better(self.config.metric, metric, best.metric)
+        if improved:
+            self.best_scores = scores
         self.saved.add(attempt, solution.parameters, is_best=improved)
         return attempt
 
