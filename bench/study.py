@@ -29,7 +29,7 @@ from zlpr._atomic import write_text
 from zlpr.compare import Results, RunFolder, RunRecord
 from zlpr.compare.results import FITTED, OWN, Column
 from zlpr.compare.statistics import Spread, holm, paired_p_value, printed
-from zlpr.compare.tables import Cell, Table, rank_table, to_markdown, wins_table
+from zlpr.compare.tables import Table, TableCell, rank_table, to_markdown, wins_table
 from zlpr.data import published
 
 MARGIN = "zlpr_margin"
@@ -77,7 +77,9 @@ def mean_table(results: Results, columns: Sequence[Column], title: str) -> Table
             best = (max if column.metric.larger_is_better else min)(known, default=None)
             value = values[place]
             cells.append(
-                Cell("–") if value is None else Cell(f"{value:.2f}", value, best=value == best)
+                TableCell("–")
+                if value is None
+                else TableCell(f"{value:.2f}", value, best=value == best)
             )
         rows.append((loss, tuple(cells)))
     titles = tuple(column.metric.title for column in columns)
@@ -128,7 +130,7 @@ def duel_table(results: Results, ours: str, rivals: Sequence[str], title: str) -
             text += f"{told['clearly_behind']}), {told['mean_points']:+.2f}"
             p_value = told["wilcoxon_p"]
             text += ", p < 0.001" if p_value < 0.0005 else f", p {p_value:.3f}"
-            cells.append(Cell(text, told["mean_points"]))
+            cells.append(TableCell(text, told["mean_points"]))
         rows.append((rival, tuple(cells)))
     titles = tuple(column.metric.title for column in OWN)
     note = (
@@ -152,7 +154,7 @@ def spread_table(results: Results, losses: Sequence[str]) -> Table:
                     np.mean(list(results.get(setting, loss, column).values())) for loss in losses
                 ]
                 gaps.append(100 * (max(means) - min(means)))
-            cells.append(Cell(f"{np.mean(gaps):.2f}", float(np.mean(gaps))))
+            cells.append(TableCell(f"{np.mean(gaps):.2f}", float(np.mean(gaps))))
         rows.append((how, tuple(cells)))
     titles = tuple(column.metric.title for column in OWN[:4])
     title = "From best to worst of the paper's five, points, mean over data sets"
@@ -168,7 +170,7 @@ def chosen_margins(records: Sequence[RunRecord]) -> Table:
             counts.setdefault(record.settings.data, Counter())[chosen] += 1
     weights = sorted({weight for counter in counts.values() for weight in counter})
     rows = tuple(
-        (data, tuple(Cell(str(counter[weight])) for weight in weights))
+        (data, tuple(TableCell(str(counter[weight])) for weight in weights))
         for data, counter in counts.items()
     )
     titles = tuple(f"{weight:g}" for weight in weights)

@@ -39,8 +39,9 @@ from zlpr.cli._console import print_table
 from zlpr.data import Dataset, load, make_split
 from zlpr.decoding import Threshold
 from zlpr.metrics import evaluate
-from zlpr.training import TrainingConfig, fit
-from zlpr.training.linear import extract_features, train_linear
+from zlpr.training import LinearConfig, fit
+from zlpr.training.linear_features import extract_features
+from zlpr.training.regularisation import train_linear
 
 REGULARISATION = 0.3
 # The published simplified split of GoEmotions: text, label numbers, id, without a header.
@@ -82,10 +83,11 @@ def timed(work: Callable[[], Any], repeat: int) -> tuple[list[float], Any]:
     return seconds, result
 
 
-def fit_once(data: dict[str, Dataset], config: TrainingConfig) -> Any:
+def fit_once(data: dict[str, Dataset], config: LinearConfig) -> Any:
     """Features of the training texts and one fit, as the peers do it."""
     nothing = data["validation"].select([0])
-    return train_linear(data["train"], nothing, config).model
+    features = extract_features(data["train"], nothing, config.features)
+    return train_linear(data["train"], nothing, config, features, run={}).model
 
 
 def run_peer(name: str, python: str, source: Path, repeat: int) -> tuple[list[float], Any] | str:
@@ -108,7 +110,7 @@ def linear(args: argparse.Namespace) -> dict[str, Any]:
     """The linear model beside its peers."""
     whole = load(args.data, **SIMPLIFIED)
     data = {part: whole.part(part) for part in ("train", "validation", "test")}
-    config = TrainingConfig(regularisation=args.regularisation)
+    config = LinearConfig(regularisation=args.regularisation)
     fit_once({**data, "train": data["train"].select(range(500))}, config)  # imports, first use
     seconds, model = timed(lambda: fit_once(data, config), args.repeat)
     scores = {part: model.predict_scores(data[part].texts) for part in ("validation", "test")}
@@ -151,8 +153,8 @@ def choosing(data: dict[str, Dataset], args: argparse.Namespace) -> dict[str, fl
     features = extract_features(data["train"], data["validation"])
 
     def run(regularisation: float | None) -> Any:
-        config = TrainingConfig(regularisation=regularisation)
-        return train_linear(data["train"], data["validation"], config, features=features)
+        config = LinearConfig(regularisation=regularisation)
+        return train_linear(data["train"], data["validation"], config, features, run={})
 
     path, chosen = timed(lambda: run(None), args.repeat)
     single, _ = timed(lambda: run(chosen.chosen["regularisation"]), args.repeat)
@@ -178,7 +180,7 @@ def scale(args: argparse.Namespace) -> dict[str, Any]:
     data = make_split(load(args.data))
     parts = {part: data.part(part) for part in ("train", "validation", "test")}
     read = time.perf_counter()
-    config = TrainingConfig(regularisation=args.regularisation)
+    config = LinearConfig(regularisation=args.regularisation)
     result = fit(parts["train"], parts["validation"], config)
     trained = time.perf_counter()
     scores = result.model.predict_scores(parts["test"].texts)

@@ -6,14 +6,14 @@ from rich.console import Console
 
 from tests.compare.synthetic import record, settings
 from zlpr.compare.grid import Cell
-from zlpr.compare.live import display, duration, progress_table
-from zlpr.compare.runner import Progress
+from zlpr.compare.live import display, progress_table
+from zlpr.compare.runner import ComparisonProgress
 
 CELLS = [Cell(settings(loss=loss), "toy.csv") for loss in ("zlpr", "bce", "focal")]
 
 
-def under_way() -> Progress:
-    progress = Progress(CELLS, workers=1, waiting=[CELLS[2]])
+def under_way() -> ComparisonProgress:
+    progress = ComparisonProgress(CELLS, workers=1, waiting=[CELLS[2]])
     progress.finished = [record(loss="zlpr", fault="ValueError: no")]
     progress.running = {0: (CELLS[1], time.monotonic() - 5)}
     return progress
@@ -41,13 +41,3 @@ def test_without_a_terminal_each_ending_is_a_line(capsys):
     assert len(lines) == 2
     assert lines[0].startswith("[5/7] toy / linear / zlpr / seed 0: failed")
     assert lines[1].startswith("[6/7] toy / linear / bce / seed 0: 0.8 s")
-
-
-def test_times_are_said_as_people_say_them():
-    assert [duration(s) for s in (0.4, 59, 61, 3600, 86399)] == [
-        "0 s",
-        "59 s",
-        "1 min 1 s",
-        "1 h 0 min",
-        "23 h 59 min",
-    ]

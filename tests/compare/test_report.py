@@ -239,3 +239,14 @@ def test_no_name_is_a_formula_in_the_csv_unless_asked_for(hostile, tmp_path):
 
     assert names() == {"'" + HOSTILE, "zlpr"}
     assert names(raw_csv=True) == {HOSTILE, "zlpr"}
+
+
+def test_sections_have_ids_of_their_own_however_data_is_called():
+    names = ("a b", "a-b", "??", "!!")
+    records = tuple(grid(datasets=names, models=("-",), losses=("zlpr", "bce"), seeds=(0,)))
+    checker = Checker()
+    checker.feed(html_report(Selection(records, 0, ())))
+    assert len(checker.ids) == len(set(checker.ids))
+    assert {link.removeprefix("#") for link in checker.links if link.startswith("#")} <= set(
+        checker.ids
+    )

@@ -65,3 +65,11 @@ def test_the_smallest_data_can_be_drawn(sets, tmp_path):
     data = Dataset.from_label_sets(sets, label_names=["only"], texts=["x"])
     plots.plot(data).savefig(tmp_path / "a.png")
     assert (tmp_path / "a.png").stat().st_size > 0
+
+
+def test_names_are_drawn_as_they_stand(tmp_path):
+    data = Dataset.from_label_sets([{"$\\frac{$"}, {"a\nb\x1b"}], texts=["x", "y"], name="$x_{$")
+    figure = plots.plot(data)
+    figure.savefig(tmp_path / "a.png")
+    names = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
+    assert set(names) == {"$\\frac{$", "a\\nb\\x1b"}

@@ -124,7 +124,7 @@ def test_stored_zeros_repeats_and_any_order_of_indices_in_csr():
         ([[1, 0]], [[0.7, 0.2]], ValueError, "y_pred must hold only 0 and 1.*found 0.7"),
         ([1, 0], [1, 0], ValueError, r"y_true must have shape \(samples, labels\), got \(2,\)"),
         ([[1], [1, 0]], [[1], [1]], ValueError, "rows of different lengths"),
-        ([["a"]], [["b"]], TypeError, "y_true must be numeric"),
+        ([["a"]], [["b"]], TypeError, "y_true must be real numbers"),
         (np.zeros((0, 3)), np.zeros((0, 3)), ValueError, "no samples"),
         (np.zeros((3, 0)), np.zeros((3, 0)), ValueError, "no labels"),
     ],

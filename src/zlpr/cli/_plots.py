@@ -22,12 +22,23 @@ def plot_evaluation(
     curve: "ReliabilityCurve", report: "LabelReport", data: "Dataset", path: Path
 ) -> None:
     """Draw reliability and F1 per label side by side, into a file of the kind its ending says."""
+    import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     kinds = sorted(FigureCanvasAgg(Figure()).get_supported_filetypes())
     if path.suffix[1:].lower() not in kinds:
         raise UserError(f"--plot {path}: the ending must be one of {', '.join(kinds)}")
+    with mpl.rc_context({"text.parse_math": False}):  # a label's name may hold dollars
+        figure = _draw(curve, report, data)
+    with replacing(path) as beside:
+        figure.savefig(beside, format=path.suffix[1:].lower(), dpi=150)
+
+
+def _draw(curve: "ReliabilityCurve", report: "LabelReport", data: "Dataset") -> Any:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     bars = min(data.num_labels, MOST_BARS)
     figure = Figure(figsize=(12, max(4.5, 1.2 + 0.24 * bars)), layout="constrained")
     FigureCanvasAgg(figure)
@@ -37,8 +48,7 @@ def plot_evaluation(
         _draw_bars(right, report, data)
     else:
         _draw_by_frequency(right, report)
-    with replacing(path) as beside:
-        figure.savefig(beside, format=path.suffix[1:].lower(), dpi=150)
+    return figure
 
 
 def _draw_reliability(axes: Any, curve: "ReliabilityCurve") -> None:

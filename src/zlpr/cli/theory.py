@@ -194,16 +194,18 @@ def _regret(args: argparse.Namespace) -> Any:
 def _table(
     args: argparse.Namespace, title: str, headers: list[str], rows: list[list[str]], note: str
 ) -> None:
-    from zlpr.cli._console import print_table
+    from zlpr.cli._console import print_table, say
 
     if not args.json:
         print_table(headers, rows, title=title)
-        print(*filter(None, [note, ""]), sep="\n", end="\n")
+        say(f"{note}\n")
 
 
 def _draw(args: argparse.Namespace, topic: str, draw: Callable[[Path], None]) -> None:
+    from zlpr.cli._console import say
+
     if args.out is not None:
         path = args.out / f"{topic}.png"
         draw(path)
         if not args.json:
-            print(f"figure: {path}\n")
+            say(f"figure: {path}\n")

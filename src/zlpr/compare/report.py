@@ -20,8 +20,8 @@ from zlpr.compare.summary import findings, overview
 from zlpr.compare.tables import (
     EMPTY,
     LEAD_THAT_SHOWS,
-    Cell,
     Table,
+    TableCell,
     all_tables,
     figures_csv,
     paper_table,
@@ -31,6 +31,7 @@ from zlpr.compare.tables import (
     to_markdown,
     wins_table,
 )
+from zlpr.compare.wording import duration, short
 
 FILES = {"html": "report.html", "markdown": "report.md", "latex": "report.tex", "csv": "report.csv"}
 OPEN_SECTIONS = 3
@@ -97,6 +98,7 @@ def html_report(selection: Selection) -> str:
         findings=findings(results, records),
         metrics=METRICS,
         reading=READING_THE_TABLES,
+        footer=LEAD_THAT_SHOWS,  # stays below when a reader sorts the table
         wins=wins_table(results),
         ranks=rank_table(results),
         diagrams=figures.critical_difference_diagrams(results),
@@ -177,7 +179,7 @@ def method(records: Sequence[RunRecord]) -> list[str]:
     chosen = {r.settings.loss.label: r.settings.loss for r in records if r.settings.loss.choose}
     for label, loss in chosen.items():
         candidates = "; ".join(
-            f"{name} from {', '.join(map(_short, values))}" for name, values in loss.choose.items()
+            f"{name} from {', '.join(map(short, values))}" for name, values in loss.choose.items()
         )
         lines.append(
             f"{label} also chose its {candidates}, by {loss.choose_by} at its own bound on "
@@ -204,9 +206,9 @@ def data_table(records: Sequence[RunRecord]) -> Table:
         if record.outcome is not None and record.settings.data not in rows:
             data = record.outcome.data
             numbers = (data.train, data.validation, data.test, data.labels)
-            cells = [Cell(f"{number:,}", number) for number in numbers]
-            cells.append(Cell(f"{data.cardinality:.2f}", data.cardinality))
-            rows[record.settings.data] = (*cells, Cell(record.settings.split))
+            cells = [TableCell(f"{number:,}", number) for number in numbers]
+            cells.append(TableCell(f"{data.cardinality:.2f}", data.cardinality))
+            rows[record.settings.data] = (*cells, TableCell(record.settings.split))
     columns = ("training", "validation", "test", "labels", "labels per sample", "split")
     return Table("Data", columns, tuple(rows.items()), first_column="data")
 
@@ -220,14 +222,14 @@ def loss_table(records: Sequence[RunRecord]) -> Table:
             continue
         loss = own[0].settings.loss
         seconds = sum(record.seconds.fit for record in own) / len(own)
-        params = ", ".join(f"{k} = {_short(v)}" for k, v in loss.params.items()) or "defaults"
+        params = ", ".join(f"{k} = {short(v)}" for k, v in loss.params.items()) or "defaults"
         counts = sorted({record.done.trainings for record in own})
         trainings = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
         cells = (
-            Cell(loss.name),
-            Cell(params),
-            Cell(trainings, counts[0]),
-            Cell(f"{seconds:.2f}", seconds),
+            TableCell(loss.name),
+            TableCell(params),
+            TableCell(trainings, counts[0]),
+            TableCell(f"{seconds:.2f}", seconds),
             _chosen_cell(own),
         )
         rows.append((label, cells))
@@ -245,7 +247,7 @@ def provenance(records: Sequence[RunRecord]) -> list[tuple[str, tuple[str, ...]]
         ("command", tuple(dict.fromkeys(entry.command for entry in made))),
         ("seeds", (", ".join(map(str, sorted({r.settings.seed for r in records}))),)),
         ("made", (f"{started[0]} to {started[-1]}",)),
-        ("time", (f"{_duration(seconds)} over all runs",)),
+        ("time", (f"{duration(seconds)} over all runs",)),
         ("threads", (", ".join(map(str, sorted({entry.threads for entry in made}))) + " per run",)),
         ("machine", tuple(machines)),
         ("versions", tuple(f"{k} {', '.join(v)}" for k, v in versions_of(records).items())),
@@ -254,11 +256,25 @@ def provenance(records: Sequence[RunRecord]) -> list[tuple[str, tuple[str, ...]]
 
 def _sections(results: Results, records: Sequence[RunRecord]) -> list[Section]:
     few = len(results.settings) <= OPEN_SECTIONS
-    return [_section(results, records, setting, few) for setting in results.settings]
+    anchors = _anchors(results.settings)
+    return [
+        _section(results, records, setting, anchor, few)
+        for setting, anchor in zip(results.settings, anchors, strict=True)
+    ]
+
+
+def _anchors(settings: Sequence[Setting]) -> list[str]:
+    """An id for each section, readable where the names are, and unlike any other."""
+    anchors: list[str] = []
+    for number, setting in enumerate(settings, start=1):
+        slug = re.sub(r"\W+", "-", f"{setting.data}-{setting.model}").strip("-").lower()
+        taken = slug in {*anchors, "", "summary", "wins", "failed", "made"}
+        anchors.append(f"{slug}-{number}".lstrip("-") if taken else slug)
+    return anchors
 
 
 def _section(
-    results: Results, records: Sequence[RunRecord], setting: Setting, is_open: bool
+    results: Results, records: Sequence[RunRecord], setting: Setting, anchor: str, is_open: bool
 ) -> Section:
     others = [
         *figures.training_curves(records, setting),
@@ -268,7 +284,7 @@ def _section(
         *figures.reliability_plots(records, setting),
     ]
     return Section(
-        anchor=re.sub(r"\W+", "-", f"{setting.data}-{setting.model}").strip("-").lower(),
+        anchor=anchor,
         title=f"{setting.data} · {setting.model}",
         open=is_open,
         facts=_facts(records, setting),
@@ -295,9 +311,9 @@ def _facts(records: Sequence[RunRecord], setting: Setting) -> str:
 def _budget(records: Sequence[RunRecord]) -> list[str]:
     """What was chosen for every loss alike, a sentence or two per kind of model."""
     done = [record for record in records if record.outcome is not None]
-    linear = [record for record in done if record.settings.model == "linear"]
+    linear = [record for record in done if "regularisation" in record.done.chosen]
     searched = [r for r in linear if r.settings.training.get("regularisation") is None]
-    encoders = [record for record in done if record.settings.model != "linear"]
+    encoders = [record for record in done if "epoch" in record.done.chosen]
     lines = []
     if searched:
         lines.append(_search_budget(searched))
@@ -341,7 +357,7 @@ def _decode(records: Sequence[RunRecord]) -> str:
     return str(records[0].settings.training.get("decode", "auto"))
 
 
-def _chosen_cell(records: Sequence[RunRecord]) -> Cell:
+def _chosen_cell(records: Sequence[RunRecord]) -> TableCell:
     """What validation chose, as the range over data sets and seeds."""
     values: dict[str, list[float]] = {}
     for record in records:
@@ -352,8 +368,8 @@ def _chosen_cell(records: Sequence[RunRecord]) -> Cell:
     for name, numbers in values.items():
         low, high = min(numbers), max(numbers)
         same = math.isclose(low, high)
-        texts.append(f"{name} {_short(low)}" + ("" if same else f" to {_short(high)}"))
-    return Cell(", ".join(texts)) if texts else EMPTY
+        texts.append(f"{name} {short(low)}" + ("" if same else f" to {short(high)}"))
+    return TableCell(", ".join(texts)) if texts else EMPTY
 
 
 def _too_few(results: Results) -> str:
@@ -367,16 +383,6 @@ def _too_few(results: Results) -> str:
 def _title(results: Results) -> str:
     names = results.datasets
     return f"Losses compared on {names[0] if len(names) == 1 else f'{len(names)} data sets'}"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
-
-
-def _short(value: object) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def _resource(name: str) -> str:

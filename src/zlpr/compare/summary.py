@@ -8,6 +8,7 @@ import numpy as np
 from zlpr.compare.records import RunRecord
 from zlpr.compare.results import FITTED, METRICS, OWN, Column, Results
 from zlpr.compare.statistics import Spread, Standing, count_wins, standing
+from zlpr.compare.wording import counted, listed, percent
 from zlpr.metrics import MetricInfo
 
 
@@ -27,10 +28,10 @@ def overview(records: Sequence[RunRecord], missing: int = 0) -> str:
     models = sorted({record.settings.model for record in records})
     seeds = {record.settings.seed for record in records}
     redrawn = any(record.settings.split != "published" for record in records)
-    repeats = f"{_count(len(seeds), 'random split')}" if redrawn else _count(len(seeds), "seed")
+    repeats = f"{counted(len(seeds), 'random split')}" if redrawn else counted(len(seeds), "seed")
     text = (
-        f"{_count(len(losses), 'loss', 'losses')} on {_count(len(datasets), 'data set')} with "
-        f"{_list([f'the model {model}' for model in models])}, {repeats} each: "
+        f"{counted(len(losses), 'loss', 'losses')} on {counted(len(datasets), 'data set')} with "
+        f"{listed([f'the model {model}' for model in models])}, {repeats} each: "
         f"{len(done)} of {len(records) + missing} runs finished."
     )
     return text if len(done) == len(records) + missing else text + " The rest is listed below."
@@ -61,10 +62,10 @@ def _best_in_one(results: Results, column: Column) -> str:
     if stand is None:
         return ""
     spread = Spread.of(results.get(setting, stand.best[0], column))
-    figure = "" if spread is None else f" with {100 * spread.mean:.1f} %"
+    figure = "" if spread is None else f" with {percent(spread.mean, 1)} %"
     if not stand.p_values:
         return f"only {stand.best[0]} is judged,{figure}, and there is nothing to compare it with."
-    text = f"{_list(stand.best)} {'is' if len(stand.best) == 1 else 'are'} ahead{figure}"
+    text = f"{listed(stand.best)} {'is' if len(stand.best) == 1 else 'are'} ahead{figure}"
     rivals = [loss for loss in stand.within_noise if loss not in stand.best]
     if not rivals:
         return text + ("." if len(stand.best) > 1 else ", beyond what chance explains.")
@@ -74,9 +75,9 @@ def _best_in_one(results: Results, column: Column) -> str:
     if not beaten and len(rivals) > 1:
         told = "these seeds tell no loss from it"
     elif 0 < len(beaten) < len(rivals):
-        told = f"beyond chance only of {_list(beaten)}"
+        told = f"beyond chance only of {listed(beaten)}"
     else:
-        told = f"{_list(rivals)} cannot be told apart from it"
+        told = f"{listed(rivals)} cannot be told apart from it"
     seeds = 0 if spread is None else spread.seeds
     return f"{text}; {told}{_what_seeds_tell(stand, rivals, seeds)}."
 
@@ -88,7 +89,7 @@ def _what_seeds_tell(stand: Standing, rivals: Sequence[str], seeds: int) -> str:
         return ""
     low, high = f"{min(leads):.1f}", f"{max(leads):.1f}"
     points = low if low == high else f"{low} to {high}"
-    return f" ({_count(seeds, 'seed')} could only show a lead of {points} points or more)"
+    return f" ({counted(seeds, 'seed')} could only show a lead of {points} points or more)"
 
 
 def _best_over_all(results: Results, column: Column) -> str:
@@ -101,7 +102,7 @@ def _best_over_all(results: Results, column: Column) -> str:
     noise = "all beyond chance" if clear == top * len(leaders) else f"{clear} beyond chance"
     verb = "is" if len(leaders) == 1 else "are each"
     total = sum(len(results.judged(setting, column)) > 1 for setting in results.settings)
-    return f"{_list(leaders)} {verb} best in {top} of {total} tables ({noise})."
+    return f"{listed(leaders)} {verb} best in {top} of {total} tables ({noise})."
 
 
 def _decoding_effect(results: Results) -> Finding | None:
@@ -152,7 +153,7 @@ def _rankers(results: Results) -> Finding | None:
         return None
     return Finding(
         "Losses that only rank",
-        f"{_list(rankers)} put labels in order but draw no line between yes and no. At their own "
+        f"{listed(rankers)} put labels in order but draw no line between yes and no. At their own "
         "bound they have the two ranking metrics; for the others, a second stage fitted on "
         "validation decides how many labels to take.",
     )
@@ -180,13 +181,3 @@ def _where(column: Column) -> str:
     if not column.metric.needs_decision:
         return ""
     return "At the own bound, " if column.decoding == "own" else "With fitted decoding, "
-
-
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number} {one if number == 1 else many or one + 's'}"
-
-
-def _list(names: Sequence[str]) -> str:
-    if len(names) < 2:
-        return "".join(names)
-    return ", ".join(names[:-1]) + " and " + names[-1]

@@ -12,6 +12,7 @@ from zlpr._escape import for_markdown, for_spreadsheet, for_terminal
 from zlpr.compare.records import RunRecord
 from zlpr.compare.results import COLUMNS, FITTED, METRICS, OWN, Column, Results, Setting
 from zlpr.compare.statistics import Spread, count_wins, printed, rank_test, standing
+from zlpr.compare.wording import percent
 from zlpr.data import published
 
 BEST_MARK, NOISE_MARK = "*", "~"
@@ -24,7 +25,7 @@ LEAD_THAT_SHOWS = "lead that shows"
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """One figure of a table.
 
     Attributes:
@@ -42,7 +43,7 @@ class Cell:
     within_noise: bool = False
 
 
-EMPTY = Cell("–")
+EMPTY = TableCell("–")
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Table:
 
     title: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
+    rows: tuple[tuple[str, tuple[TableCell, ...]], ...]
     first_column: str = "loss"
     note: str = ""
 
@@ -77,7 +78,7 @@ def setting_table(results: Results, setting: Setting, columns: Sequence[Column] 
         rows.append((loss, tuple(cells)))
     leads = [None if stand is None else stand.lead_that_shows for stand in stands.values()]
     if any(lead is not None for lead in leads):
-        shown = (EMPTY if lead is None else Cell(f"{100 * lead:.2f}") for lead in leads)
+        shown = (EMPTY if lead is None else TableCell(percent(lead)) for lead in leads)
         rows.append((LEAD_THAT_SHOWS, tuple(shown)))
     return Table(str(setting), tuple(column.title for column in columns), tuple(rows))
 
@@ -107,7 +108,7 @@ def wins_table(
             noise = wins.total - wins.clear
             text = f"{wins.total} ({noise}{NOISE_MARK})" if noise else str(wins.total)
             best = wins.total == top > 0
-            cells.append(Cell(text, wins.total, best=best))
+            cells.append(TableCell(text, wins.total, best=best))
         rows.append((loss, tuple(cells)))
     note = (
         f"Tables in which a loss is best, of {len(results.settings)}; a tie counts for each. "
@@ -135,12 +136,12 @@ def rank_table(results: Results, columns: Sequence[Column] = COLUMNS) -> Table |
             rank = test.ranks[place]
             best = rank == test.ranks[first]
             noise = not best and not test.tells_apart(first, place)
-            cells.append(Cell(f"{rank:.2f}", rank, best=best, within_noise=noise))
+            cells.append(TableCell(f"{rank:.2f}", rank, best=best, within_noise=noise))
         rows.append((loss, tuple(cells)))
     p_values = (_p_cell(test.p_value) for test in tests.values())
     rows.append(("Friedman p", tuple(p_values)))
     distances = (f"{t.critical_difference:.2f}" for t in tests.values())
-    rows.append(("critical difference", tuple(Cell(text) for text in distances)))
+    rows.append(("critical difference", tuple(TableCell(text) for text in distances)))
     fewest = min(len(test.datasets) for test in tests.values())
     note = (
         f"Average rank over {fewest} data sets, 1 is best; Nemenyi's test at 5 %, where "
@@ -164,7 +165,7 @@ def paper_table(results: Results, setting: Setting) -> Table | None:
             cells.append(EMPTY if spread is None else _spread_cell(spread))
             for encoder in published.ENCODERS:
                 value = published.result(name, encoder, loss, metric.name)
-                cells.append(EMPTY if value is None else Cell(f"{value:.2f}", value))
+                cells.append(EMPTY if value is None else TableCell(f"{value:.2f}", value))
         rows.append((loss, tuple(cells)))
     columns = tuple(
         f"{metric.title}, {who}" for metric in METRICS for who in ("ours", "BERT", "RoBERTa")
@@ -270,17 +271,17 @@ def figures_csv(records: Iterable[RunRecord], *, raw: bool = False) -> str:
     return out.getvalue()
 
 
-def _spread_cell(spread: Spread, *, best: bool = False, noise: bool = False) -> Cell:
-    deviation = "" if spread.deviation is None else f"{100 * spread.deviation:.2f}"
+def _spread_cell(spread: Spread, *, best: bool = False, noise: bool = False) -> TableCell:
+    deviation = "" if spread.deviation is None else percent(spread.deviation)
     mean = printed(spread.mean)
-    return Cell(f"{mean:.2f}", mean, deviation, best=best, within_noise=noise)
+    return TableCell(f"{mean:.2f}", mean, deviation, best=best, within_noise=noise)
 
 
-def _p_cell(p_value: float) -> Cell:
-    return Cell(f"{p_value:.3f}" if p_value >= 0.001 else "< 0.001")
+def _p_cell(p_value: float) -> TableCell:
+    return TableCell(f"{p_value:.3f}" if p_value >= 0.001 else "< 0.001")
 
 
-def _terminal_text(cell: Cell) -> str:
+def _terminal_text(cell: TableCell) -> str:
     text = cell.text
     if cell.deviation and cell.value is not None:
         text = f"{cell.value:.1f}±{float(cell.deviation):.1f}"
@@ -288,7 +289,7 @@ def _terminal_text(cell: Cell) -> str:
     return text + mark
 
 
-def _markdown_text(cell: Cell) -> str:
+def _markdown_text(cell: TableCell) -> str:
     spread = f" ± {cell.deviation}" if cell.deviation else ""
     text = for_markdown(cell.text)
     text = f"**{text}**" if cell.best else text
@@ -296,7 +297,7 @@ def _markdown_text(cell: Cell) -> str:
     return text + spread + tilde
 
 
-def _latex_text(cell: Cell) -> str:
+def _latex_text(cell: TableCell) -> str:
     text = _escape_latex(cell.text).replace("–", "--")
     spread = rf"\,{{\scriptsize$\pm${cell.deviation}}}" if cell.deviation else ""
     tilde = r"$^{\sim}$" if cell.within_noise else ""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from zlpr._escape import for_terminal
 from zlpr.data.dataset import Dataset
 
 if TYPE_CHECKING:
@@ -33,16 +34,15 @@ def plot(dataset: Dataset) -> "Figure":
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    with mpl.rc_context({"font.size": 9}):
+    with mpl.rc_context({"font.size": 9, "text.parse_math": False}):  # a name may hold dollars
         figure = Figure(figsize=(16, 5), layout="constrained")
         frequency, sizes, together = figure.subplots(1, 3, width_ratios=(1, 0.8, 1.1))
         draw_frequency(frequency, dataset)
         draw_set_sizes(sizes, dataset)
         draw_co_occurrence(together, figure, dataset)
         if dataset.name:
-            figure.suptitle(
-                f"{dataset.name}: {len(dataset):,} samples, {dataset.num_labels:,} labels"
-            )
+            sizes_in_words = f"{len(dataset):,} samples, {dataset.num_labels:,} labels"
+            figure.suptitle(f"{for_terminal(dataset.name)}: {sizes_in_words}")
     return figure
 
 
@@ -115,7 +115,8 @@ def tick_names(dataset: Dataset, labels: Sequence[int] | NDArray[np.int64]) -> l
 
 
 def short(name: str, most: int = 24) -> str:
-    """A label's name, cut where it is too long for an axis."""
+    """A label's name on one line, cut where it is too long for an axis."""
+    name = for_terminal(name)
     return name if len(name) <= most else f"{name[: most - 1]}…"
 
 

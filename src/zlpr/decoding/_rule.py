@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from zlpr._errors import UserError
 from zlpr.metrics import DECISION_METRICS, METRICS, Empty, Labels, Scores
-from zlpr.metrics._inputs import LabelSets as SampleLabels
-from zlpr.metrics._inputs import as_labels, as_scores, check_empty, score_block
+from zlpr.metrics._inputs import SampleLabels, as_labels, as_scores, check_empty, score_block
 
 BoolArray: TypeAlias = NDArray[np.bool_]
 FloatArray: TypeAlias = NDArray[np.floating[Any]]

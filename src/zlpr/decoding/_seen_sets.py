@@ -11,7 +11,7 @@ from torch import Tensor
 
 from zlpr._errors import UserError
 from zlpr.decoding._rule import Config
-from zlpr.metrics._inputs import LabelSets as SampleLabels
+from zlpr.metrics._inputs import SampleLabels
 
 MOST_SETS = 4096
 MOST_CELLS = 1 << 24

@@ -33,7 +33,7 @@ from zlpr.decoding._rule import (
 from zlpr.decoding._score_cells import ScoreCells, learn_cells
 from zlpr.decoding._seen_sets import SeenSets
 from zlpr.decoding.calibration import Calibrator
-from zlpr.metrics._inputs import LabelSets as SampleLabels
+from zlpr.metrics._inputs import SampleLabels
 
 __all__ = ["SetPosterior"]
 

@@ -44,7 +44,7 @@ Labels: TypeAlias = NDArray[Any] | torch.Tensor | CSRMatrix | Sequence[Sequence[
 
 
 @dataclass(frozen=True)
-class LabelSets:
+class SampleLabels:
     """The labels of a block of samples, as positions sorted by row, then column.
 
     Attributes:
@@ -65,7 +65,7 @@ class LabelSets:
         return self.rows * self.num_labels + self.columns
 
     @classmethod
-    def from_cells(cls, cells: IntArray, samples: int, num_labels: int) -> "LabelSets":
+    def from_cells(cls, cells: IntArray, samples: int, num_labels: int) -> "SampleLabels":
         """From sorted, unique positions in the flattened matrix."""
         rows = cells // num_labels
         counts = np.bincount(rows, minlength=samples)
@@ -78,7 +78,7 @@ class DenseLabels:
     def __init__(self, name: str, values: NDArray[Any]) -> None:
         self.name, self.values, self.shape = name, values, values.shape
 
-    def block(self, start: int, stop: int) -> LabelSets:
+    def block(self, start: int, stop: int) -> SampleLabels:
         """The label sets of samples `start` to `stop`."""
         values = self.values[start:stop]
         positive = values if values.dtype == bool else values == 1
@@ -86,7 +86,7 @@ class DenseLabels:
         if values.dtype != bool and len(cells) != np.count_nonzero(values):
             wrong = values[(values != 0) & ~positive][0]
             raise ValueError(f"{self.name} must hold only 0 and 1 (or booleans), found {wrong}")
-        return LabelSets.from_cells(cells, *values.shape)
+        return SampleLabels.from_cells(cells, *values.shape)
 
 
 class SparseLabels:
@@ -105,7 +105,7 @@ class SparseLabels:
         if self.data.dtype != bool and not ((self.data == 0) | (self.data == 1)).all():
             raise ValueError(f"{name} must hold only 0 and 1 (or booleans)")
 
-    def block(self, start: int, stop: int) -> LabelSets:
+    def block(self, start: int, stop: int) -> SampleLabels:
         """The label sets of samples `start` to `stop`."""
         stored = slice(self.indptr[start], self.indptr[stop])
         sizes = np.diff(self.indptr[start : stop + 1])
@@ -114,16 +114,16 @@ class SparseLabels:
         cells = cells[self.data[stored].astype(bool)]
         if (np.diff(cells) <= 0).any():
             cells = np.unique(cells)
-        return LabelSets.from_cells(cells, stop - start, self.shape[1])
+        return SampleLabels.from_cells(cells, stop - start, self.shape[1])
 
 
 @dataclass(frozen=True)
-class Block:
+class SampleBlock:
     """A few samples: their true labels and, where given, scores and predicted labels."""
 
-    true: LabelSets
+    true: SampleLabels
     scores: FloatArray | None
-    predicted: LabelSets | None
+    predicted: SampleLabels | None
 
 
 def check_empty(empty: str) -> None:
@@ -134,7 +134,11 @@ def check_empty(empty: str) -> None:
 
 def as_numpy(name: str, values: Any) -> NDArray[Any]:
     """A tensor, array or nested list as a matrix, without a copy where possible."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array, whose mask would be lost; fill it first")
     if isinstance(values, torch.Tensor):
+        if values.layout != torch.strided:
+            raise TypeError(f"{name} is a sparse tensor; give a dense one or scipy's csr_array")
         tensor = values.detach().cpu()
         values = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
     try:
@@ -143,8 +147,9 @@ def as_numpy(name: str, values: Any) -> NDArray[Any]:
         raise ValueError(f"{name} has rows of different lengths") from error
     if array.ndim != 2:
         raise ValueError(f"{name} must have shape (samples, labels), got {array.shape}")
-    if not (np.issubdtype(array.dtype, np.number) or array.dtype == bool):
-        raise TypeError(f"{name} must be numeric, got {array.dtype} ({type(values).__name__})")
+    real = np.issubdtype(array.dtype, np.number) and array.dtype.kind != "c"
+    if not real and array.dtype != bool:
+        raise TypeError(f"{name} must be real numbers, got {array.dtype} ({type(values).__name__})")
     return array
 
 
@@ -152,7 +157,7 @@ def as_labels(name: str, values: Any) -> DenseLabels | SparseLabels:
     """Check an indicator matrix, dense or sparse."""
     if hasattr(values, "tocsr"):
         values = values.tocsr()
-    if hasattr(values, "indptr") and hasattr(values, "indices"):
+    if hasattr(values, "indptr") and hasattr(values, "indices"):  # scipy's, not a tensor's methods
         return SparseLabels(name, values)
     return DenseLabels(name, as_numpy(name, values))
 
@@ -178,7 +183,7 @@ def score_block(name: str, scores: FloatArray, start: int, stop: int) -> FloatAr
 
 def blocks(
     y_true: Any, y_score: Any = None, y_pred: Any = None, *, num_labels: int | None = None
-) -> Iterator[Block]:
+) -> Iterator[SampleBlock]:
     """Check that the matrices belong together, then hand them out a few samples at a time."""
     true = as_labels("y_true", y_true)
     scores = None if y_score is None else as_scores("y_score", y_score)
@@ -194,7 +199,7 @@ def blocks(
     step = max(1, BLOCK_CELLS // labels)
     for start in range(0, samples, step):
         stop = min(start + step, samples)
-        yield Block(
+        yield SampleBlock(
             true.block(start, stop),
             None if scores is None else score_block("y_score", scores, start, stop),
             None if predicted is None else predicted.block(start, stop),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from zlpr.metrics._inputs import FloatArray, IntArray, LabelSets
+from zlpr.metrics._inputs import FloatArray, IntArray, SampleLabels
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class PositiveRanks:
         return np.asarray(sums, dtype=np.float64)
 
 
-def positive_ranks(scores: FloatArray, true: LabelSets, *, above: bool = False) -> PositiveRanks:
+def positive_ranks(scores: FloatArray, true: SampleLabels, *, above: bool = False) -> PositiveRanks:
     """Find the positions of the true labels of a block of samples."""
     width = int(true.counts.max(initial=0))
     filled = np.arange(width) < true.counts[:, None]

@@ -44,13 +44,13 @@ class AtKTotals(Totals):
     @classmethod
     def of_block(cls, ranks: PositiveRanks, ks: Sequence[int]) -> Self:
         """The totals of a block of samples."""
-        hits = np.array([ranks.sum_by_sample(_share_in_top(ranks, k)) for k in ks])
-        ndcg = [ratio(ranks.sum_by_sample(_gain(ranks, k)), _ideal(ranks, k), 0.0) for k in ks]
+        hits = [ranks.sum_by_sample(_share_in_top(ranks, k)) for k in ks]
+        gains = [ratio(ranks.sum_by_sample(_gain(ranks, k)), _ideal(ranks, k), 0.0) for k in ks]
         return cls(
             samples=len(ranks.counts),
-            precision=hits.sum(axis=1) / np.array(ks),
-            recall=ratio(hits, ranks.counts, 0.0).sum(axis=1),
-            ndcg=np.array(ndcg).sum(axis=1),
+            precision=np.array([hit.sum() / k for hit, k in zip(hits, ks, strict=True)]),
+            recall=np.array([ratio(hit, ranks.counts, 0.0).sum() for hit in hits]),
+            ndcg=np.array([gain.sum() for gain in gains]),
         )
 
     @classmethod
@@ -70,7 +70,7 @@ class AtKTotals(Totals):
 def check_ks(ks: Sequence[int]) -> None:
     """Refuse anything but positive whole numbers."""
     for k in ks:
-        if not isinstance(k, int | np.integer) or k < 1:
+        if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
             raise ValueError(f"k must be a whole number of at least 1, got {k!r}")
 
 
@@ -95,6 +95,7 @@ def _discounts(length: int) -> NDArray[np.float64]:
 def _gain(ranks: PositiveRanks, k: int) -> NDArray[np.float64]:
     """Mean discount of each true label over the ranks of its tie, 0 beyond rank k."""
     above, tied = _ties(ranks)
+    k = min(k, ranks.num_labels)
     total = _discounts(k)
     over_tie = total[np.minimum(ranks.at_or_above, k)] - total[np.minimum(above, k)]
     gain: NDArray[np.float64] = over_tie / tied
@@ -103,6 +104,7 @@ def _gain(ranks: PositiveRanks, k: int) -> NDArray[np.float64]:
 
 def _ideal(ranks: PositiveRanks, k: int) -> NDArray[np.float64]:
     """The gain of each sample if its true labels came first."""
+    k = min(k, ranks.num_labels)
     ideal: NDArray[np.float64] = _discounts(k)[np.minimum(ranks.counts, k)]
     return ideal
 

@@ -17,7 +17,15 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from zlpr.metrics._inputs import Block, Empty, IntArray, Labels, as_labels, blocks, check_empty
+from zlpr.metrics._inputs import (
+    Empty,
+    IntArray,
+    Labels,
+    SampleBlock,
+    as_labels,
+    blocks,
+    check_empty,
+)
 from zlpr.metrics._totals import Totals, ratio
 
 __all__ = [
@@ -87,7 +95,7 @@ class DecisionTotals(Totals):
         return cls(0, 0, 0.0, 0.0, 0, 0, hits, predicted, true)
 
     @classmethod
-    def of_block(cls, block: Block) -> Self:
+    def of_block(cls, block: SampleBlock) -> Self:
         """The totals of a block of samples with predictions."""
         true, predicted = block.true, block.predicted
         assert predicted is not None  # noqa: S101 (blocks were made with predictions)

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from zlpr.metrics._inputs import Empty, Labels, Scores, blocks, check_empty
+from zlpr.metrics._inputs import Empty, Labels, Scores, as_labels, blocks, check_empty
 from zlpr.metrics._ranks import positive_ranks
 from zlpr.metrics._totals import Totals
 from zlpr.metrics.at_k import AtKTotals, check_ks
@@ -45,8 +45,8 @@ class MetricSet:
     ) -> None:
         check_empty(empty)
         check_ks(ks)
-        if num_labels < 1:
-            raise ValueError(f"num_labels must be at least 1, got {num_labels}")
+        if not isinstance(num_labels, int | np.integer) or num_labels < 1:
+            raise ValueError(f"num_labels must be a whole number of at least 1, got {num_labels!r}")
         self.num_labels, self.empty, self.ks = num_labels, empty, tuple(ks)
         self.reset()
 
@@ -234,9 +234,9 @@ def evaluate(
         >>> evaluate([[1, 0], [1, 1]], y_pred=[[1, 0], [1, 0]])["hamming_loss"]
         0.25
     """
-    shape = getattr(y_true, "shape", None) or np.shape(y_true)
-    if len(shape) != 2:
-        raise ValueError(f"y_true must have shape (samples, labels), got {tuple(shape)}")
-    metrics = MetricSet(shape[1], empty=empty, ks=ks)
+    samples, labels = as_labels("y_true", y_true).shape
+    if samples == 0 or labels == 0:
+        raise ValueError(f"there is nothing to measure: y_true has shape ({samples}, {labels})")
+    metrics = MetricSet(labels, empty=empty, ks=ks)
     metrics.update(y_true, y_score, y_pred)
     return metrics.compute()
