@@ -65,6 +65,7 @@ def save(model: FittedModel, folder: str | os.PathLike[str], *, overwrite: bool 
                 "chosen": dict(record.chosen),
                 "data": dict(record.data),
                 "seconds": record.seconds,
+                "decision": dict(record.decision),
             },
             "files": {
                 path.name: file_digest(path)
@@ -128,6 +129,7 @@ def _read_model(folder: Path, config: Mapping[str, Any]) -> FittedModel:
             data=training["data"],
             metrics=_read_metrics(folder),
             seconds=training["seconds"],
+            decision=training.get("decision", {}),
         ),
     }
     return saved_as(config["zlpr_model"]).load_class().load_parts(folder, config, shared)

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from zlpr._errors import UserError
-from zlpr.models.base import Decoder, FittedModel, ProbabilityMap, TrainingRecord
+from zlpr.decoding import Calibrator, Rule
+from zlpr.models.base import FittedModel, TrainingRecord
 from zlpr.models.features import TextFeatures
 
 WEIGHTS, VOCABULARY = "model.safetensors", "vocabulary.json"
@@ -35,8 +36,8 @@ class LinearModel(FittedModel):
         text_features: TextFeatures | None,
         *,
         record: TrainingRecord,
-        decoder: Decoder | None = None,
-        calibrator: ProbabilityMap | None = None,
+        decoder: Rule | None = None,
+        calibrator: Calibrator | None = None,
     ) -> None:
         super().__init__(label_names, record=record, decoder=decoder, calibrator=calibrator)
         self.weight = weight
