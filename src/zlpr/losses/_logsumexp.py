@@ -102,16 +102,27 @@ def logsumexp(values: Tensor, coefficients: Tensor) -> Tensor:
     return torch.where(empty, -torch.inf, shift + torch.where(empty, 1.0, total).log())
 
 
-def log_of_product(one: ShiftedTerms, two: ShiftedTerms) -> Tensor:
-    """The logarithm of the product of two sums of terms; -inf where one is empty.
+def log_of_product(values: tuple[Tensor, Tensor], coefficients: tuple[Tensor, Tensor]) -> Tensor:
+    """`log (sum_l a_l e^v_l sum_l b_l e^w_l)`, with the values v, w and the coefficients a, b.
 
-    The values are added first: of the largest negative and the lowest positive score only the
-    difference counts, and it loses no digits by what both have in common.
+    The largest of v and of w are added first: where they are scores of opposite sign only their
+    difference counts, and it loses no digits by what both have in common. Where one of the sums is
+    empty, so that its largest is as low as can be, the logarithm is below `no_logarithm`, without
+    a gradient.
     """
-    total = one.terms.sum(dim=-1) * two.terms.sum(dim=-1)
-    empty = total == 0
-    shift = ((one.value + two.value) + (one.log + two.log)).squeeze(-1)
-    return torch.where(empty, -torch.inf, shift + torch.where(empty, 1.0, total).log())
+    if coefficients[0].dtype is not coefficients[1].dtype:
+        coefficients = (coefficients[0].to(values[0].dtype), coefficients[1].to(values[0].dtype))
+    # Both at once takes half of the operations.
+    value, log, terms = shifted_terms(torch.stack(values), torch.stack(coefficients))
+    # A sum is at least 1, but for a rounding, where it is not empty.
+    logs = terms.sum(dim=-1).clamp(min=0.5).log().sum(dim=0)
+    shift = value.sum(dim=0) if isinstance(log, float) else value.sum(dim=0) + log.sum(dim=0)
+    return shift.squeeze(-1) + logs
+
+
+def no_logarithm(dtype: torch.dtype) -> float:
+    """What the logarithm of no sum is below, and any other, of scores within limits, above."""
+    return 0.25 * torch.finfo(dtype).min
 
 
 def join_terms(terms: ShiftedTerms, temperature: float, batch: BatchReduction) -> ShiftedTerms:
