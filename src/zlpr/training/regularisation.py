@@ -15,8 +15,8 @@ from zlpr.models.linear import LinearModel
 from zlpr.training.base import ProgressCallback, Trained, TrainingProgress
 from zlpr.training.checkpoints import claim
 from zlpr.training.linear import LinearConfig
+from zlpr.training.linear_checkpoint import Attempt, SavedAttempts
 from zlpr.training.linear_features import ExtractedFeatures
-from zlpr.training.saved_path import Attempt, SavedPath
 from zlpr.training.selection import is_better, validation_metric
 from zlpr.training.solvers import Solver, WholeData, choose_solver
 
@@ -87,7 +87,7 @@ class _Search:
     ) -> None:
         self.solver, self.features, self.labels, self.config = solver, features, labels, config
         self.progress, self.checkpoint = progress, checkpoint
-        self.saved = SavedPath(checkpoint)
+        self.saved = SavedAttempts(checkpoint)
         self.recalled = list(self.saved.attempts)
         self.history: list[TrainingProgress] = []
         self.best_scores: NDArray[np.float32] | None = None
@@ -122,6 +122,7 @@ class _Search:
             attempt.loss,
             attempt.metric,
             attempt.seconds,
+            attempt.last_tenth,
         )
         self.history.append(line)
         if self.progress is not None:
@@ -141,7 +142,9 @@ class _Search:
         scores = np.asarray(self.features @ weight + bias, dtype=np.float32)
         metric = validation_metric(self.config, self.labels, scores)
         seconds = time.perf_counter() - self.started
-        attempt = Attempt(regularisation, solution.loss, solution.steps, metric, seconds)
+        attempt = Attempt(
+            regularisation, solution.loss, solution.steps, metric, seconds, solution.last_tenth
+        )
         improved = best is None or is_better(self.config.metric, metric, best.metric)
         if improved:
             self.best_scores = scores
