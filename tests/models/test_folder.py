@@ -1,4 +1,5 @@
 import errno
+import hashlib
 import json
 import shutil
 import subprocess
@@ -6,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save
 
 import zlpr
 from tests.models import fitted
@@ -189,3 +191,85 @@ def test_an_empty_folder_is_taken(tmp_path):
     fitted.result().model.save(tmp_path / "new")
     shutil.copytree(tmp_path / "new", tmp_path / "moved")
     assert zlpr.load(tmp_path / "moved").record.loss == "zlpr"
+
+
+def rewrite(saved, name, content):
+    """Damage a file and let the checksum match it, as a careless tool would."""
+    (saved / name).write_bytes(content)
+    files = json.loads((saved / "config.json").read_text())["files"]
+    edit(saved, files={**files, name: hashlib.sha256(content).hexdigest()})
+
+
+def weights(saved, **changes):
+    tensors = {**load_file(saved / "model.safetensors"), **changes}
+    rewrite(saved, "model.safetensors", save(tensors))
+
+
+def vocabulary(saved, change):
+    value = json.loads((saved / "vocabulary.json").read_text())
+    change(value)
+    rewrite(saved, "vocabulary.json", json.dumps(value).encode())
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda saved: rewrite(saved, "model.safetensors", b"no tensors"), "can read"),
+        (lambda saved: rewrite(saved, "model.safetensors", b""), "can read"),
+        (lambda saved: rewrite(saved, "vocabulary.json", b"[1, 2]"), "can read"),
+        (lambda saved: rewrite(saved, "vocabulary.json", b"\xff\xfe"), "can read"),
+        (lambda saved: rewrite(saved, "vocabulary.json", b"[" * 100_000), "can read"),
+        (lambda saved: weights(saved, bias=np.full(12, np.nan, np.float32)), "not numbers"),
+        (lambda saved: weights(saved, bias=np.zeros(3, np.float32)), "expected"),
+        (lambda saved: edit(saved, id2label={str(i): "same" for i in range(12)}), "twice"),
+        (lambda saved: edit(saved, id2label={str(i): i for i in range(12)}), "no label name"),
+        (lambda saved: edit(saved, id2label=["a"] * 12), "can read"),
+        (lambda saved: edit(saved, calibrator=[]), "can read|calibrat"),
+        (lambda saved: edit(saved, training=3), "can read"),
+    ],
+)
+def test_damage_behind_a_matching_checksum_is_one_clear_line(saved, damage, message):
+    damage(saved)
+    with pytest.raises(UserError, match=message) as caught:
+        zlpr.load(saved)
+    assert "\n" not in str(caught.value)
+    assert str(saved) in str(caught.value)
+
+
+def test_terms_that_do_not_fit_the_weights_are_one_clear_line(saved):
+    def shorten(value):
+        for view in value["views"]:
+            view["terms"], view["counts"] = view["terms"][:-1], view["counts"][:-1]
+
+    vocabulary(saved, shorten)
+    with pytest.raises(UserError, match="terms for"):
+        zlpr.load(saved)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "vocabulary.json"])
+def test_a_file_that_the_list_leaves_out_is_not_read(saved, name):
+    files = json.loads((saved / "config.json").read_text())["files"]
+    edit(saved, files={other: digest for other, digest in files.items() if other != name})
+    with pytest.raises(UserError, match=f"list of files lacks {name}"):
+        zlpr.load(saved)
+
+
+def test_three_processes_that_save_into_one_folder_lose_nothing(saved, tmp_path):
+    code = f"""
+import zlpr
+model = zlpr.load({str(saved)!r})
+try:
+    model.save({str(tmp_path / "shared")!r})
+    print("saved")
+except zlpr.UserError as fault:
+    print(fault)
+"""
+    processes = [
+        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    answers = sorted(process.communicate()[0].strip() for process in processes)
+    assert answers.count("saved") == 1
+    assert all("holds a model already" in answer for answer in answers if answer != "saved")
+    assert zlpr.load(tmp_path / "shared").label_names == zlpr.load(saved).label_names
+    assert not list(tmp_path.glob(".shared*"))

@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -90,10 +91,13 @@ def load(folder: str | os.PathLike[str]) -> FittedModel:
     _check_files(path, config)
     try:
         return _read_model(path, config)
-    except UserError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError) as fault:
-        raise UserError(f"{path / CONFIG}: not a model this version can read ({fault})") from fault
+    except UserError as fault:
+        if str(path) in str(fault):
+            raise
+        raise UserError(f"{path / CONFIG}: {fault}") from fault
+    except Exception as fault:  # whatever a stranger's content makes a parser raise
+        reason = " ".join(str(fault).split()) or type(fault).__name__
+        raise UserError(f"{path}: not a model that this version can read ({reason})") from fault
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -106,7 +110,7 @@ def read_config(folder: Path) -> dict[str, Any]:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"{folder}: not a model folder, it has no {CONFIG}") from None
-    except ValueError as fault:
+    except (ValueError, RecursionError) as fault:
         raise UserError(f"{folder / CONFIG}: not valid JSON ({fault})") from None
     if not isinstance(config, dict) or "zlpr_model" not in config:
         raise UserError(f"{folder}: not a model that zlpr saved ({CONFIG} lacks 'zlpr_model')")
@@ -114,7 +118,11 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def _read_model(folder: Path, config: Mapping[str, Any]) -> FittedModel:
-    names = [config["id2label"][str(i)] for i in range(len(config["id2label"]))]
+    names = _label_names(folder, config)
+    kind = saved_as(config["zlpr_model"]).load_class()
+    unlisted = sorted(set(kind.files_read(folder, config)) - set(config["files"]))
+    if unlisted:
+        raise UserError(f"{folder / CONFIG}: its list of files lacks {unlisted[0]}")
     training = config["training"]
     shared = {
         "label_names": names,
@@ -130,7 +138,20 @@ def _read_model(folder: Path, config: Mapping[str, Any]) -> FittedModel:
             seconds=training["seconds"],
         ),
     }
-    return saved_as(config["zlpr_model"]).load_class().load_parts(folder, config, shared)
+    return kind.load_parts(folder, config, shared)
+
+
+def _label_names(folder: Path, config: Mapping[str, Any]) -> list[str]:
+    """The labels in order; one that has no number, or comes twice, is an error."""
+    given = config["id2label"]
+    names = [given[str(i)] for i in range(len(given))]
+    strange = [name for name in names if not isinstance(name, str)]
+    if strange:
+        raise UserError(f"{folder / CONFIG}: {strange[0]!r} in id2label is no label name")
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise UserError(f"{folder / CONFIG}: the label {twice[0]!r} is in id2label twice")
+    return names
 
 
 def _read_metrics(folder: Path) -> dict[str, dict[str, float]]:
