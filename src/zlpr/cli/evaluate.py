@@ -90,12 +90,18 @@ def _as_in_training(model: "FittedModel", data: "Dataset") -> "Dataset":
     known = model.record.data
     if data.split is not None or known.get("sha256") != data_digest(data):
         return data
+    divided = make_split(data, method=known["split_method"], seed=known["split_seed"])
+    if len(divided.part("train")) != known["train_samples"]:
+        raise UserError(
+            f"{data.name or 'the data'}: the model was trained on a part of this data, and this "
+            "version divides it in another way; train it anew, or give --part all"
+        )
     print(
         "note: the model was trained on a part of this data; by default the figures are of the "
         "test part, divided as then (--part all for all of it)",
         file=sys.stderr,
     )
-    return make_split(data, method=known["split_method"], seed=known["split_seed"])
+    return divided
 
 
 def _part(data: "Dataset", part: str | None) -> "Dataset":
