@@ -7,7 +7,7 @@ from tests.models import fitted
 from zlpr.losses import registry
 from zlpr.metrics import average_precision
 from zlpr.training import TrainingConfig, saved_path, solvers
-from zlpr.training.linear import extract_features
+from zlpr.training.linear_features import extract_features
 from zlpr.training.solvers import Batches, WholeData, choose_solver, memory_of_past_steps
 
 
@@ -73,7 +73,10 @@ class KilledError(Exception):
     pass
 
 
-@pytest.mark.parametrize("settings", [{"loss": "dice2"}, {"loss": "zlpr", "mixup": 0.4}])
+SAMPLED = {"loss": "lsep", "loss_params": {"pairs": 2}}
+
+
+@pytest.mark.parametrize("settings", [{"loss": "dice2"}, {"loss": "zlpr", "mixup": 0.4}, SAMPLED])
 def test_epochs_resume_to_the_same_bits(data, tmp_path, monkeypatch, settings):
     monkeypatch.setattr(saved_path, "SECONDS_BETWEEN_SAVES", 0.0)
     solver = Batches(*data, TrainingConfig(epochs=4, **settings))
@@ -92,9 +95,15 @@ def test_epochs_resume_to_the_same_bits(data, tmp_path, monkeypatch, settings):
     assert resumed.loss == whole.loss
 
 
-def test_a_seed_decides_the_bits(data):
+def test_a_loss_that_draws_at_random_is_none_for_lbfgs(data):
+    assert type(choose_solver(*data, TrainingConfig(**SAMPLED))) is Batches
+    assert type(choose_solver(*data, TrainingConfig(loss="lsep"))) is WholeData
+
+
+@pytest.mark.parametrize("settings", [{"loss": "ranking"}, SAMPLED])
+def test_a_seed_decides_the_bits(data, settings):
     def run(seed):
-        solver = Batches(*data, TrainingConfig(loss="ranking", epochs=2, batch_size=50, seed=seed))
+        solver = Batches(*data, TrainingConfig(epochs=2, batch_size=50, seed=seed, **settings))
         return solver.solve(solver.start(), 0.5).parameters
 
     assert torch.equal(run(1), run(1))

@@ -115,21 +115,6 @@ class Weighting:
 _NO_WEIGHTING = Weighting()  # the usual case, so that it costs little
 
 
-def prepare(
-    scores: Tensor,
-    targets: Tensor,
-    label_mask: Tensor | None = None,
-    label_weight: Weight | None = None,
-    pos_weight: Weight | None = None,
-    *,
-    hard: bool = False,
-) -> Cells:
-    """Check the arguments common to all losses and fold masks and weights into coefficients."""
-    check_scores(scores)
-    check_targets(scores, targets, hard=hard)
-    return Weighting.check(scores, label_mask, label_weight, pos_weight).cells(scores, targets)
-
-
 def working_dtype(scores: Tensor) -> torch.dtype:
     """The dtype to compute in: sums of half-precision terms are taken in float32."""
     return torch.float64 if scores.dtype is torch.float64 else torch.float32

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from zlpr.losses import registry
 from zlpr.models.features import Matrix
-from zlpr.training.config import TrainingConfig
 from zlpr.training.extras import Softened, soften
 from zlpr.training.lbfgs import Step, minimise
+from zlpr.training.linear import LinearConfig
 from zlpr.training.loss import bound_of, create_loss
 from zlpr.training.objective import (
     LinearObjective,
@@ -99,7 +99,7 @@ class WholeData(Solver):
         self,
         features: Matrix,
         labels: Any,
-        config: TrainingConfig,
+        config: LinearConfig,
         *,
         tolerance: float = TOLERANCE,
         max_iterations: int = MAX_ITERATIONS,
@@ -150,13 +150,14 @@ class WholeData(Solver):
 
 
 class Batches(Solver):
-    """Adam over shuffled batches: for losses that are not smooth or look at the batch as a whole.
+    """Adam over shuffled batches: for losses that are not smooth, random, or over the batch.
 
     The learning rate falls to zero along a half cosine over the epochs.
     """
 
-    def __init__(self, features: Matrix, labels: Any, config: TrainingConfig) -> None:
-        loss = create_loss(config, labels)
+    def __init__(self, features: Matrix, labels: Any, config: LinearConfig) -> None:
+        self.generator = torch.Generator().manual_seed(config.seed)
+        loss = create_loss(config, labels, generator=self.generator)
         self.bound = bound_of(loss)
         self.loss = soften(loss, config, labels.shape[1])
         self.features = csr(features) if sparse.issparse(features) else features
@@ -213,6 +214,9 @@ class Batches(Solver):
         samples, total = self.labels.shape[0], 0.0
         if isinstance(self.loss, Softened):
             self.loss.reseed([self.seed, epoch])
+        # Of the epoch alone, so that a resumed fit draws what it would have drawn.
+        state = np.random.SeedSequence([self.seed, epoch]).generate_state(1, np.uint64)
+        self.generator.manual_seed(int(state[0]))
         shuffled = np.random.default_rng([self.seed, epoch]).permutation(samples)
         for first in range(0, samples, self.batch_size):
             rows = np.sort(shuffled[first : first + self.batch_size])
@@ -272,19 +276,20 @@ class _Adam:
 def choose_solver(
     features: Matrix,
     labels: Any,
-    config: TrainingConfig,
+    config: LinearConfig,
     *,
     tolerance: float = TOLERANCE,
     max_iterations: int = MAX_ITERATIONS,
 ) -> Solver:
     """L-BFGS where the loss is smooth and its vectors fit in memory, Adam otherwise.
 
-    Mixup, which changes the loss from step to step, also goes in batches.
+    Mixup and sampled pairs, which change the loss from step to step, also go in batches.
     """
     info = registry.info(config.loss)
     fits = memory_of_past_steps(features.shape[1], labels.shape[1]) >= _SHORTEST_MEMORY
     fits = fits and labels.shape[0] * labels.shape[1] <= MEMORY
-    if info.smooth and not info.over_batch and not config.mixup and fits:
+    changes = bool(config.mixup) or info.is_random(config.loss_params)
+    if info.smooth and not info.over_batch and not changes and fits:
         return WholeData(
             features, labels, config, tolerance=tolerance, max_iterations=max_iterations
         )
