@@ -1,4 +1,5 @@
 import errno
+import hashlib
 import json
 import shutil
 import subprocess
@@ -6,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from safetensors import numpy as safetensors_numpy
 
 import zlpr
 from tests.models import fitted
@@ -189,3 +191,72 @@ def test_an_empty_folder_is_taken(tmp_path):
     fitted.result().model.save(tmp_path / "new")
     shutil.copytree(tmp_path / "new", tmp_path / "moved")
     assert zlpr.load(tmp_path / "moved").record.loss == "zlpr"
+
+
+def _damage(saved, name, change):
+    """Change a file and make the checksums match, as somebody who means harm would."""
+    (saved / name).write_bytes(change((saved / name).read_bytes()))
+    config = json.loads((saved / "config.json").read_text())
+    config["files"] = {
+        file: hashlib.sha256((saved / file).read_bytes()).hexdigest() for file in config["files"]
+    }
+    (saved / "config.json").write_text(json.dumps(config))
+
+
+def _with_nan(content):
+    tensors = safetensors_numpy.load(content)
+    tensors["weight"][0, 0] = np.nan
+    return safetensors_numpy.save(tensors)
+
+
+def _without_a_term(content):
+    held = json.loads(content)
+    del held["views"][0]["terms"][-1], held["views"][0]["counts"][-1]
+    return json.dumps(held).encode()
+
+
+def _edited(**entries):
+    return lambda content: json.dumps({**json.loads(content), **entries}).encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("model.safetensors", lambda content: content[:-50], "not a model this version can read"),
+        ("model.safetensors", lambda content: b"\xff" * 20, "not a model this version can read"),
+        ("model.safetensors", _with_nan, "a weight is not a finite number"),
+        ("vocabulary.json", _without_a_term, "terms, but the weights are for"),
+        ("vocabulary.json", lambda content: b"[]", "not a model this version can read"),
+        ("vocabulary.json", lambda content: b"[" * 100_000, "not a model this version can read"),
+        ("vocabulary.json", _edited(views=[]), "0 terms, but the weights are for"),
+    ],
+)
+def test_damage_under_matching_checksums_is_one_line(saved, name, change, message):
+    _damage(saved, name, change)
+    with pytest.raises(UserError, match=message) as refused:
+        zlpr.load(saved)
+    assert "\n" not in str(refused.value)
+    assert str(saved) in str(refused.value)
+
+
+def test_two_labels_of_one_name(saved):
+    config = json.loads((saved / "config.json").read_text())
+    config["id2label"]["1"] = config["id2label"]["0"]
+    (saved / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UserError, match="id2label: expected a name of its own for every label"):
+        zlpr.load(saved)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "vocabulary.json"])
+def test_a_list_of_files_that_leaves_one_out(saved, name):
+    config = json.loads((saved / "config.json").read_text())
+    del config["files"][name]
+    (saved / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UserError, match=f"{name}: not among the model's files"):
+        zlpr.load(saved)
+
+
+def test_a_configuration_that_is_nested_too_deeply(saved):
+    (saved / "config.json").write_text("[" * 100_000)
+    with pytest.raises(UserError, match="not valid JSON"):
+        zlpr.load(saved)
