@@ -182,7 +182,7 @@ def _limit_problem(line: str, header: Header) -> tuple[int, str] | None:
             if len(name) > 10 or int(name) >= header.features:
                 return (
                     word.start() + 1,
-                    f"feature {name[:20]}, expected less than {header.features}",
+                    f"feature {name[:30]}, expected less than {header.features}",
                 )
             try:
                 finite = np.isfinite(float(value))
@@ -194,7 +194,7 @@ def _limit_problem(line: str, header: Header) -> tuple[int, str] | None:
             most = MAX_LABELS if header.labels is None else header.labels
             for label in name.split(","):
                 if len(label) > 10 or int(label) >= most:
-                    return word.start() + 1, f"label {label[:20]}, expected less than {most}"
+                    return word.start() + 1, f"label {label[:30]}, expected less than {most}"
     return None
 
 
