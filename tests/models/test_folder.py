@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file, save
+from safetensors import numpy as safetensors_numpy
 
 import zlpr
 from tests.models import fitted
@@ -193,65 +193,82 @@ def test_an_empty_folder_is_taken(tmp_path):
     assert zlpr.load(tmp_path / "moved").record.loss == "zlpr"
 
 
-def rewrite(saved, name, content):
-    """Damage a file and let the checksum match it, as a careless tool would."""
-    (saved / name).write_bytes(content)
-    files = json.loads((saved / "config.json").read_text())["files"]
-    edit(saved, files={**files, name: hashlib.sha256(content).hexdigest()})
+def _damage(saved, name, change):
+    """Change a file and make the checksums match, as somebody who means harm would."""
+    (saved / name).write_bytes(change((saved / name).read_bytes()))
+    config = json.loads((saved / "config.json").read_text())
+    config["files"] = {
+        file: hashlib.sha256((saved / file).read_bytes()).hexdigest() for file in config["files"]
+    }
+    (saved / "config.json").write_text(json.dumps(config))
 
 
-def weights(saved, **changes):
-    tensors = {**load_file(saved / "model.safetensors"), **changes}
-    rewrite(saved, "model.safetensors", save(tensors))
+def _with_nan(content):
+    tensors = safetensors_numpy.load(content)
+    tensors["weight"][0, 0] = np.nan
+    return safetensors_numpy.save(tensors)
 
 
-def vocabulary(saved, change):
-    value = json.loads((saved / "vocabulary.json").read_text())
-    change(value)
-    rewrite(saved, "vocabulary.json", json.dumps(value).encode())
+def _without_a_term(content):
+    held = json.loads(content)
+    del held["views"][0]["terms"][-1], held["views"][0]["counts"][-1]
+    return json.dumps(held).encode()
+
+
+def _edited(**entries):
+    return lambda content: json.dumps({**json.loads(content), **entries}).encode()
 
 
 @pytest.mark.parametrize(
-    ("damage", "message"),
+    ("name", "change", "message"),
     [
-        (lambda saved: rewrite(saved, "model.safetensors", b"no tensors"), "can read"),
-        (lambda saved: rewrite(saved, "model.safetensors", b""), "can read"),
-        (lambda saved: rewrite(saved, "vocabulary.json", b"[1, 2]"), "can read"),
-        (lambda saved: rewrite(saved, "vocabulary.json", b"\xff\xfe"), "can read"),
-        (lambda saved: rewrite(saved, "vocabulary.json", b"[" * 100_000), "can read"),
-        (lambda saved: weights(saved, bias=np.full(12, np.nan, np.float32)), "not numbers"),
-        (lambda saved: weights(saved, bias=np.zeros(3, np.float32)), "expected"),
-        (lambda saved: edit(saved, id2label={str(i): "same" for i in range(12)}), "twice"),
-        (lambda saved: edit(saved, id2label={str(i): i for i in range(12)}), "no label name"),
-        (lambda saved: edit(saved, id2label=["a"] * 12), "can read"),
-        (lambda saved: edit(saved, calibrator=[]), "can read|calibrat"),
-        (lambda saved: edit(saved, training=3), "can read"),
+        ("model.safetensors", lambda content: content[:-50], "not a model this version can read"),
+        ("model.safetensors", lambda content: b"\xff" * 20, "not a model this version can read"),
+        ("model.safetensors", _with_nan, "a weight is not a finite number"),
+        ("vocabulary.json", _without_a_term, "terms, but the weights are for"),
+        ("vocabulary.json", lambda content: b"[]", "not a model this version can read"),
+        ("vocabulary.json", lambda content: b"[" * 100_000, "not a model this version can read"),
+        ("vocabulary.json", _edited(views=[]), "0 terms, but the weights are for"),
     ],
 )
-def test_damage_behind_a_matching_checksum_is_one_clear_line(saved, damage, message):
-    damage(saved)
-    with pytest.raises(UserError, match=message) as caught:
+def test_damage_under_matching_checksums_is_one_line(saved, name, change, message):
+    _damage(saved, name, change)
+    with pytest.raises(UserError, match=message) as refused:
         zlpr.load(saved)
-    assert "\n" not in str(caught.value)
-    assert str(saved) in str(caught.value)
+    assert "\n" not in str(refused.value)
+    assert str(saved) in str(refused.value)
 
 
-def test_terms_that_do_not_fit_the_weights_are_one_clear_line(saved):
-    def shorten(value):
-        for view in value["views"]:
-            view["terms"], view["counts"] = view["terms"][:-1], view["counts"][:-1]
-
-    vocabulary(saved, shorten)
-    with pytest.raises(UserError, match="terms for"):
+def test_two_labels_of_one_name(saved):
+    config = json.loads((saved / "config.json").read_text())
+    config["id2label"]["1"] = config["id2label"]["0"]
+    (saved / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UserError, match="id2label: expected a name of its own for every label"):
         zlpr.load(saved)
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "vocabulary.json"])
-def test_a_file_that_the_list_leaves_out_is_not_read(saved, name):
-    files = json.loads((saved / "config.json").read_text())["files"]
-    edit(saved, files={other: digest for other, digest in files.items() if other != name})
-    with pytest.raises(UserError, match=f"list of files lacks {name}"):
+def test_a_list_of_files_that_leaves_one_out(saved, name):
+    config = json.loads((saved / "config.json").read_text())
+    del config["files"][name]
+    (saved / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UserError, match=f"{name}: not among the model's files"):
         zlpr.load(saved)
+
+
+def test_a_configuration_that_is_nested_too_deeply(saved):
+    (saved / "config.json").write_text("[" * 100_000)
+    with pytest.raises(UserError, match="not valid JSON"):
+        zlpr.load(saved)
+
+
+@pytest.mark.parametrize("entry", ["calibrator", "decoding", "training"])
+def test_an_entry_of_another_kind_is_named_with_its_folder(saved, entry):
+    edit(saved, **{entry: []})
+    with pytest.raises(UserError) as refused:
+        zlpr.load(saved)
+    assert str(saved) in str(refused.value)
+    assert "\n" not in str(refused.value)
 
 
 def test_three_processes_that_save_into_one_folder_lose_nothing(saved, tmp_path):

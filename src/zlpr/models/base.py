@@ -2,7 +2,7 @@
 
 import abc
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -92,11 +92,6 @@ class FittedModel(abc.ABC):
     @abc.abstractmethod
     def save_parts(self, folder: Path) -> dict[str, Any]:
         """Write weights and vocabulary or tokenizer; give what config.json needs to load them."""
-
-    @classmethod
-    @abc.abstractmethod
-    def files_read(cls, folder: Path, config: Mapping[str, Any]) -> Iterable[str]:
-        """The names of the files that `load_parts` would read; each must be in the checked list."""
 
     @classmethod
     @abc.abstractmethod

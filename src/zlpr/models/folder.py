@@ -12,7 +12,6 @@ import contextlib
 import json
 import os
 import shutil
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,10 @@ from zlpr.models.registry import saved_as
 CONFIG, METRICS, CARD = "config.json", "metrics.json", "README.md"
 # Not needed to load a model, and a user may well edit the card.
 UNCHECKED = frozenset({CONFIG, METRICS, CARD})
+# What a kind of model may read from its folder, so that none of it escapes the check.
+_READ = ("*.safetensors", "vocab*", "tokenizer*", "merges*", "special_tokens*", "added_tokens*")
+# What reading damaged content may raise.
+_FAULTS = (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError)
 
 
 def save(model: FittedModel, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -86,6 +89,8 @@ def load(folder: str | os.PathLike[str]) -> FittedModel:
     Raises:
         UserError: the folder is not a model, or a file is missing, altered or unreadable.
     """
+    from safetensors import SafetensorError
+
     path = Path(folder)
     config = read_config(path)
     _check_files(path, config)
@@ -95,9 +100,9 @@ def load(folder: str | os.PathLike[str]) -> FittedModel:
         if str(path) in str(fault):
             raise
         raise UserError(f"{path / CONFIG}: {fault}") from fault
-    except Exception as fault:  # whatever a stranger's content makes a parser raise
-        reason = " ".join(str(fault).split()) or type(fault).__name__
-        raise UserError(f"{path}: not a model that this version can read ({reason})") from fault
+    except (*_FAULTS, SafetensorError) as fault:
+        reason = " ".join(str(fault).split())[:300]
+        raise UserError(f"{path / CONFIG}: not a model this version can read ({reason})") from fault
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -118,11 +123,9 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def _read_model(folder: Path, config: Mapping[str, Any]) -> FittedModel:
-    names = _label_names(folder, config)
-    kind = saved_as(config["zlpr_model"]).load_class()
-    unlisted = sorted(set(kind.files_read(folder, config)) - set(config["files"]))
-    if unlisted:
-        raise UserError(f"{folder / CONFIG}: its list of files lacks {unlisted[0]}")
+    names = [config["id2label"][str(i)] for i in range(len(config["id2label"]))]
+    if len(set(names)) != len(names) or not all(isinstance(name, str) for name in names):
+        raise ValueError("id2label: expected a name of its own for every label")
     training = config["training"]
     shared = {
         "label_names": names,
@@ -138,20 +141,7 @@ def _read_model(folder: Path, config: Mapping[str, Any]) -> FittedModel:
             seconds=training["seconds"],
         ),
     }
-    return kind.load_parts(folder, config, shared)
-
-
-def _label_names(folder: Path, config: Mapping[str, Any]) -> list[str]:
-    """The labels in order; one that has no number, or comes twice, is an error."""
-    given = config["id2label"]
-    names = [given[str(i)] for i in range(len(given))]
-    strange = [name for name in names if not isinstance(name, str)]
-    if strange:
-        raise UserError(f"{folder / CONFIG}: {strange[0]!r} in id2label is no label name")
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise UserError(f"{folder / CONFIG}: the label {twice[0]!r} is in id2label twice")
-    return names
+    return saved_as(config["zlpr_model"]).load_class().load_parts(folder, config, shared)
 
 
 def _read_metrics(folder: Path) -> dict[str, dict[str, float]]:
@@ -177,6 +167,9 @@ def _check_files(folder: Path, config: Mapping[str, Any]) -> None:
             raise UserError(
                 f"{path}: altered since the model was saved (another SHA-256 than in {CONFIG})"
             )
+    for path in (path for pattern in _READ for path in sorted(folder.glob(pattern))):
+        if path.name not in files:
+            raise UserError(f"{path}: not among the model's files that {CONFIG} lists")
 
 
 @contextlib.contextmanager

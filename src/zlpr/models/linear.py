@@ -1,7 +1,7 @@
 """The linear model: TF-IDF of texts, or the user's own features, and one linear layer."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,11 +76,6 @@ class LinearModel(FittedModel):
         }
 
     @classmethod
-    def files_read(cls, folder: Path, config: Mapping[str, Any]) -> Iterable[str]:
-        """Weights, and the vocabulary of a model that reads texts."""
-        return (WEIGHTS, VOCABULARY) if config["inputs"] == "texts" else (WEIGHTS,)
-
-    @classmethod
     def load_parts(
         cls, folder: Path, config: Mapping[str, Any], shared: Mapping[str, Any]
     ) -> "LinearModel":
@@ -95,14 +90,14 @@ class LinearModel(FittedModel):
                 f"{folder / WEIGHTS}: weights of shape {weight.shape}, expected {expected}"
             )
         if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
-            raise UserError(f"{folder / WEIGHTS}: holds weights that are not numbers")
+            raise UserError(f"{folder / WEIGHTS}: a weight is not a finite number")
         text_features = None
         if config["inputs"] == "texts":
             text = (folder / VOCABULARY).read_text(encoding="utf-8")
             text_features = TextFeatures.from_json(json.loads(text))
             if text_features.num_features != len(weight):
                 raise UserError(
-                    f"{folder / VOCABULARY}: {text_features.num_features} terms for "
-                    f"{len(weight)} rows of weights"
+                    f"{folder / VOCABULARY}: {text_features.num_features:,} terms, but the weights "
+                    f"are for {len(weight):,}"
                 )
         return cls(weight=weight, bias=bias, text_features=text_features, **shared)

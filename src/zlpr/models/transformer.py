@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +17,6 @@ from zlpr.models.tokens import Padding, TokenizedTexts, tokenize
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-# What transformers looks for: weights, tokenizer, their settings. The rest is the user's own.
-_READ_SUFFIXES = frozenset(
-    {".safetensors", ".json", ".model", ".bin", ".jinja", ".py", ".tiktoken"}
-)
-_READ_NAMES = frozenset({"vocab.txt", "merges.txt"})
-_NOT_READ = frozenset({"config.json", "metrics.json"})  # checked by the folder itself, or harmless
 _ROWS_AT_ONCE = 64
 _TOKENS_AT_ONCE = 16_384
 
@@ -77,16 +71,6 @@ class TransformerModel(FittedModel):
         return {**config, "zlpr_max_length": self.max_length}
 
     @classmethod
-    def files_read(cls, folder: Path, config: Mapping[str, Any]) -> Iterable[str]:
-        """What transformers may look for in a folder, whatever the encoder."""
-        return [
-            path.name
-            for path in folder.iterdir()
-            if path.name not in _NOT_READ
-            and (path.suffix in _READ_SUFFIXES or path.name in _READ_NAMES)
-        ]
-
-    @classmethod
     def load_parts(
         cls, folder: Path, config: Mapping[str, Any], shared: Mapping[str, Any]
     ) -> "TransformerModel":
@@ -94,7 +78,7 @@ class TransformerModel(FittedModel):
         network = load_network(str(folder), use_safetensors=True, local_files_only=True)
         tokenizer = load_tokenizer(str(folder), local_files_only=True)
         if not all(bool(weight.isfinite().all()) for weight in network.parameters()):
-            raise UserError(f"{folder}: holds weights that are not numbers")
+            raise UserError(f"{folder}: a weight is not a finite number")
         length = int(config["zlpr_max_length"])
         return cls(network=network, tokenizer=tokenizer, max_length=length, **shared)
 
