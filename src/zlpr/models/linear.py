@@ -90,8 +90,15 @@ class LinearModel(FittedModel):
             raise UserError(
                 f"{folder / WEIGHTS}: weights of shape {weight.shape}, expected {expected}"
             )
+        if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
+            raise UserError(f"{folder / WEIGHTS}: a weight is not a finite number")
         text_features = None
         if config["inputs"] == "texts":
             text = (folder / VOCABULARY).read_text(encoding="utf-8")
             text_features = TextFeatures.from_json(json.loads(text))
+            if text_features.num_features != len(weight):
+                raise UserError(
+                    f"{folder / VOCABULARY}: {text_features.num_features:,} terms, but the weights "
+                    f"are for {len(weight):,}"
+                )
         return cls(weight=weight, bias=bias, text_features=text_features, **shared)
