@@ -160,3 +160,20 @@ def test_features_of_a_file_without_a_header_that_is_narrower_than_the_models(tm
 def test_a_mistake_is_one_line(folder, capsys, arguments, message):
     assert main(["predict", *(folder if a == "MODEL" else a for a in arguments)]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_decisions_by_hand_take_the_place_of_the_models_rule(folder, capsys):
+    text = "The printer at the front desk jams and the invoice was wrong."
+
+    def labels(*flags):
+        assert main(["predict", str(folder), text, *flags]) == 0
+        return answers(capsys)[0]
+
+    assert len(labels("--top", "3")["labels"]) == 3
+    assert labels("--threshold", "1000")["labels"] == []
+    every = labels("--threshold=-1000", "--min-probability", "0.3")
+    shown = labels("--threshold=-1000", "--all-labels")
+    assert len(shown["labels"]) == len(shown["scores"])
+    assert every["labels"] == [x for x, p in shown["probabilities"].items() if p >= 0.3]
+    assert main(["predict", str(folder), text, "--top", "2", "--threshold", "0"]) == 2
+    assert "not both" in capsys.readouterr().err

@@ -172,12 +172,15 @@ def _summary(result: "FitResult", out: Path) -> dict[str, Any]:
 
 def _report(result: "FitResult", out: Path) -> None:
     chosen = ", ".join(f"{name} {value:.3g}" for name, value in result.chosen.items())
-    decoding = dict(result.model.decoder.to_config())
+    decoding = dict(result.choice.rule.to_config())
     rule = decoding.pop("rule").replace("_", " ")
     details = ", ".join(
         f"{name} {value:.3g}" for name, value in decoding.items() if isinstance(value, float)
     )
-    print(f"chosen on validation: {chosen}; decoding by {rule}{f' ({details})' if details else ''}")
+    floor = result.model.record.settings.get("min_probability")
+    rule += f" ({details})" if details else ""
+    rule += f", no label below a probability of {floor:g}" if floor else ""
+    print(f"chosen on validation: {chosen}; decoding by {rule}")
     if result.choice.judged:
         print(f"  {result.choice.describe()}")
     print(f"trained in {result.seconds:.1f} s, {result.num_features:,} features")

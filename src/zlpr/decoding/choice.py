@@ -23,6 +23,10 @@ SIMPLE = ("zero", "threshold", "top_k", "label_count")
 MOST_SAMPLES = 5000
 """Rules are weighed on no more; a larger validation part is thinned evenly."""
 
+TOLERANCE = 0.5
+"""Standard errors by which a simpler rule may be behind the best. With one whole, small validation
+parts give up more than chance explains (bench/decision.py); with none, rules change for nothing."""
+
 Values = NDArray[np.float64]
 
 
@@ -74,17 +78,17 @@ class Choice:
         Examples:
             >>> rows = (JudgedRule("zero", 0.5, 0.1, 0.02), JudgedRule("label_sets", 0.6, 0.0, 0.0))
             >>> Choice(create("label_sets"), "subset_accuracy", rows, 200).describe()
-            'label_sets, chosen for subset accuracy on 200 samples: 0.6000; zero 0.5000'
+            'label_sets, chosen for subset accuracy on 200 samples: 0.6000; others: zero -0.1000'
         """
         words = info(self.metric).words
         if not self.judged:
             few = f"{self.samples} samples are too few to choose on"
             return f"{self.rule.name}, fitted for {words}: {few}"
-        values = {judged.name: f"{judged.value:.4f}" for judged in self.judged}
+        values = {judged.name: judged.value for judged in self.judged}
         own = values.pop(self.rule.name)
-        others = ", ".join(f"{name} {value}" for name, value in values.items())
-        line = f"{self.rule.name}, chosen for {words} on {self.samples} samples: {own}"
-        return f"{line}; {others}" if others else line
+        others = ", ".join(f"{name} {value - own:+.4f}" for name, value in values.items())
+        line = f"{self.rule.name}, chosen for {words} on {self.samples:,} samples: {own:.4f}"
+        return f"{line}; others: {others}" if others else line
 
 
 def choose(
@@ -129,14 +133,15 @@ def weigh(
     train_labels: Labels | None = None,
     features: Features | None = None,
     empty: Empty = "paper",
+    tolerance: float = TOLERANCE,
 ) -> Choice:
     """Compare rules by five-fold cross-validation and fit the one to decide by.
 
-    That is the simplest one which is behind the best by no more than one standard error of their
-    difference. The folds are the same in every call. With fewer than fifty samples only the cut at
-    zero, one threshold, one number of labels and a learned number are compared (of the rules given,
-    where any of these is among them). With fewer than ten nothing is compared: the cut at zero is
-    taken, or where it is not among the rules the last of these.
+    That is the simplest one which is behind the best by no more than `tolerance` standard errors
+    of their difference. The folds are the same in every call. With fewer than fifty samples only
+    the cut at zero, one threshold, one number of labels and a learned number are compared (of the
+    rules given, where any of these is among them). With fewer than ten nothing is compared: the
+    cut at zero is taken, or where it is not among the rules the last of these.
 
     Args:
         y_true: true labels of the validation part, shape (samples, labels), dense or CSR.
@@ -146,6 +151,7 @@ def weigh(
         train_labels: labels of the training part, shape (any, labels), dense or CSR.
         features: of the validation samples, shape (samples, columns), dense or CSR.
         empty: what empty cases count, see `zlpr.metrics`.
+        tolerance: standard errors that a simpler rule may be behind; 0 takes the best.
 
     Returns:
         The fitted rule with the record of the comparison.
@@ -158,7 +164,7 @@ def weigh(
     part = data.select(np.arange(0, len(data.true), -(-len(data.true) // MOST_SAMPLES)))
     if len(data.true) >= 2 * FOLDS and len(weighed) > 1:
         judged = _judge(weighed, part)
-        near = (judge.behind <= judge.error for judge in judged)
+        near = (judge.behind <= tolerance * judge.error for judge in judged)
         rule = next(rule for rule, is_near in zip(weighed, near, strict=True) if is_near)
     rule.learn(data)
     return Choice(rule, metric, judged, len(part.true))
