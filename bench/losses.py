@@ -19,7 +19,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
@@ -43,6 +43,7 @@ BCE, SNIPPET = "bce (torch)", "zlpr in circulation"
 TURN = 10
 SMALL, LARGE = 10_000, 100_000  # cells
 JUMP = 1.5
+KEYS: tuple[Callable[..., float], ...] = (int, int, float, KINDS.index)  # the axes' order
 STEP_SHAPES = [(32, 28, 0.042), (32, 618, 0.002), (256, 600, 0.01), (256, 600, 0.3)]
 MEMORY_SHAPE = (256, 10_000)
 MEMORY_BAR = 1.2
@@ -94,13 +95,17 @@ def main() -> int:
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=120.0, help="for the grid, about")
+    parser.add_argument("--batches", type=int, nargs="+", default=BATCHES, help="of the grid")
+    parser.add_argument("--labels", type=int, nargs="+", default=LABELS, help="of the grid")
+    parser.add_argument("--densities", type=float, nargs="+", default=DENSITIES, help="of the grid")
     parser.add_argument("--child", help="internal")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     if args.child:
         print(peak_of_one_step(args.child))
         return 0
-    points = grid(args.device, args.seconds)
+    axes = (args.batches, args.labels, args.densities)
+    points = grid(axes, args.device, args.seconds)
     extra = {"step": after_a_model(args.device), "others": other_losses(args.device)}
     if args.device == "cpu":
         extra["memory"] = {kind: memory_of(kind) for kind in (*KINDS, "indices")}
@@ -181,15 +186,17 @@ def in_turn(
     )
 
 
-def grid(device: str, seconds: float) -> list[Point]:
-    """ZLPR at every point."""
-    share = seconds / (len(BATCHES) * len(LABELS) * len(DENSITIES))
+def grid(
+    axes: tuple[Sequence[int], Sequence[int], Sequence[float]], device: str, seconds: float
+) -> list[Point]:
+    """ZLPR at every point, small shapes first for what they say soonest."""
+    places = sorted(product(*axes), key=lambda place: place[0] * place[1])
     points = []
-    for samples, labels, density in product(BATCHES, LABELS, DENSITIES):
+    for samples, labels, density in places:
         runs = steps(samples, labels, density, device)
         del runs["indices"]
         slow = (SNIPPET,) if samples * labels >= LARGE else ()
-        best, single = in_turn(runs, share, slow)
+        best, single = in_turn(runs, seconds / len(places), slow)
         points += [
             Point(
                 samples, labels, density, kind,
@@ -350,7 +357,7 @@ def judge(points: list[Point]) -> list[tuple[str, float, float]]:
     verdicts = [bar for point in points for bar in point.bars()]
     found = {(p.samples, p.labels, p.density, p.kind): p for p in points}
     for key, place in product(found, range(4)):
-        axis = list((BATCHES, LABELS, DENSITIES, KINDS)[place])
+        axis = sorted({other[place] for other in found}, key=KEYS[place])
         for other in axis[axis.index(key[place]) + 1 :][:1]:
             ours, theirs = found[key], found[(*key[:place], other, *key[place + 1 :])]
             # Between neighbours the time may grow by so much more than the cells do.
@@ -377,18 +384,19 @@ def draw(points: list[Point], path: Path) -> None:
     import matplotlib.pyplot as plt
 
     shapes = sorted({(p.samples, p.labels) for p in points}, key=lambda s: (s[0] * s[1], s))
+    densities = sorted({p.density for p in points})
     figure, panels = plt.subplots(1, 2, figsize=(9, 7), sharey=True, layout="constrained")
     for panel, name, limit in zip(panels, ("of_bce", "of_snippet"), (3.0, 1.0), strict=True):
         table = [
             [max(getattr(p, name) for p in points if (p.samples, p.labels) == s and p.density == d)
-             for d in DENSITIES]
+             for d in densities]
             for s in shapes
         ]  # fmt: skip
         panel.imshow(table, aspect="auto", cmap="RdYlGn_r", vmin=0.0, vmax=limit)
         for row, values in enumerate(table):
             for column, value in enumerate(values):
                 panel.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=7)
-        panel.set_xticks(range(len(DENSITIES)), [f"{100 * d:g} %" for d in DENSITIES])
+        panel.set_xticks(range(len(DENSITIES)), [f"{100 * d:g} %" for d in densities])
         panel.set_xlabel("positive cells")
         panel.set_title("of BCE's time" if name == "of_bce" else "of the circulating version's")
     panels[0].set_yticks(range(len(shapes)), [f"{b} x {n:,}" for b, n in shapes])
