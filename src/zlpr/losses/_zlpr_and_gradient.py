@@ -85,7 +85,8 @@ def _side(exponents: Tensor, coefficients: Tensor) -> Tensor:
         return exponents.sum(dim=-1)
     counted = (exponents + coefficients.log()).detach()
     shift = counted.amax(dim=-1, keepdim=True).clamp(min=0.0)
-    # What counts for little may exceed the shift, what does not count by any amount.
+    # What counts for little may exceed the shift, what does not count by any amount, and its
+    # coefficient has a slope.
     highest = math.log(torch.finfo(exponents.dtype).max) - 1
     total = (coefficients * (exponents - shift).clamp(max=highest).exp()).sum(dim=-1)
     is_empty = total == 0
