@@ -4,7 +4,7 @@ A grid is a TOML file:
 
     seeds = 3                      # seeds 0, 1, 2; or a list
     split = "random"               # 8:1:1 anew per seed; "stratified", or "published"
-    models = ["linear"]            # or others of 'zlpr models', as "hf:NAME_OR_PATH"
+    models = ['linear']            # from 'zlpr models', as 'hf:NAME_OR_PATH'
     losses = [
       "zlpr",
       "bce",
@@ -209,9 +209,9 @@ def settings_for(training: Mapping[str, Any], model: str) -> dict[str, Any]:
     """The training settings that hold for a model: those for all, and over them its kind's own.
 
     Examples:
-        >>> settings_for({"metric": "micro_f1", "hf": {"epochs": 3}}, "hf:roberta-base")
+        >>> settings_for({"metric": "micro_f1", "hf": {"epochs": 3}}, 'hf:roberta-base')
         {'metric': 'micro_f1', 'epochs': 3}
-        >>> settings_for({"metric": "micro_f1", "hf": {"epochs": 3}}, "linear")
+        >>> settings_for({"metric": "micro_f1", "hf": {"epochs": 3}}, 'linear')
         {'metric': 'micro_f1'}
     """
     shared = {name: value for name, value in training.items() if name not in available()}

@@ -37,7 +37,7 @@ class TrainingConfig:
     of the system's own kind; it then takes that kind's settings as well, and no others.
 
     Attributes:
-        model: a kind of `zlpr.models`, as "linear" or "hf:NAME_OR_PATH".
+        model: a kind of `zlpr.models`, as `linear` or `hf:NAME_OR_PATH`.
         loss: a name of the losses' registry.
         loss_params: the loss's own parameters, such as `{"pos_weight": 2.7}`.
         seed: of initialisation, shuffling and dropout; the same seed gives the same bits.
