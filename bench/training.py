@@ -40,7 +40,8 @@ from zlpr.data import Dataset, load, make_split
 from zlpr.decoding import Threshold
 from zlpr.metrics import evaluate
 from zlpr.training import TrainingConfig, fit
-from zlpr.training.linear import extract_features, train_linear
+from zlpr.training.linear_features import extract_features
+from zlpr.training.regularisation import train_linear
 
 REGULARISATION = 0.3
 # The published simplified split of GoEmotions: text, label numbers, id, without a header.
@@ -85,7 +86,8 @@ def timed(work: Callable[[], Any], repeat: int) -> tuple[list[float], Any]:
 def fit_once(data: dict[str, Dataset], config: TrainingConfig) -> Any:
     """Features of the training texts and one fit, as the peers do it."""
     nothing = data["validation"].select([0])
-    return train_linear(data["train"], nothing, config).model
+    features = extract_features(data["train"], nothing, config.features)
+    return train_linear(data["train"], nothing, config, features, run={}).model
 
 
 def run_peer(name: str, python: str, source: Path, repeat: int) -> tuple[list[float], Any] | str:
@@ -152,7 +154,7 @@ def choosing(data: dict[str, Dataset], args: argparse.Namespace) -> dict[str, fl
 
     def run(regularisation: float | None) -> Any:
         config = TrainingConfig(regularisation=regularisation)
-        return train_linear(data["train"], data["validation"], config, features=features)
+        return train_linear(data["train"], data["validation"], config, features, run={})
 
     path, chosen = timed(lambda: run(None), args.repeat)
     single, _ = timed(lambda: run(chosen.chosen["regularisation"]), args.repeat)

@@ -1,9 +1,12 @@
+import errno
 import os
 import stat
+import subprocess
+import sys
 
 import pytest
 
-from zlpr._atomic import replacing, write_text
+from zlpr._atomic import folder_beside, locked, replacing, write_text
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
@@ -30,3 +33,66 @@ def test_written_files_have_the_permissions_of_ordinary_ones(tmp_path):
     finally:
         os.umask(previous)
     assert stat.S_IMODE((tmp_path / "shared.txt").stat().st_mode) == 0o644
+
+
+def test_a_folder_beside_goes_whatever_happens_and_so_do_leftovers(tmp_path):
+    leftover = tmp_path / ".model.killed.part"
+    leftover.mkdir()
+    (tmp_path / ".models.other.part").mkdir()
+
+    def fail():
+        with folder_beside(tmp_path / "model") as beside:
+            assert not leftover.exists()
+            (beside / "half").write_text("half")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert [path.name for path in tmp_path.iterdir()] == [".models.other.part"]
+
+
+def test_a_full_disk_names_the_folder(tmp_path):
+    with pytest.raises(OSError, match="No space left") as raised, folder_beside(tmp_path / "model"):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert raised.value.filename == str(tmp_path / "model")
+
+
+def test_a_lock_may_be_taken_twice_by_one_process_and_not_by_two(tmp_path):
+    target = tmp_path / "model"
+    code = f"""
+from pathlib import Path
+from zlpr._atomic import locked
+with locked(Path({str(target)!r})):
+    print("taken")
+"""
+
+    def other():
+        return subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=False
+        )
+
+    with locked(target), locked(target):
+        refused = other()
+        assert refused.returncode == 1
+        assert "another process is writing to it" in refused.stderr
+    assert other().stdout == "taken\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_who_waits_for_a_lock_gets_it(tmp_path):
+    """Eight processes add one to a file's number, each reading it first and writing it after."""
+    (tmp_path / "number").write_text("0")
+    code = f"""
+import time
+from pathlib import Path
+from zlpr._atomic import locked
+number = Path({str(tmp_path / "number")!r})
+with locked(number, patience=60):
+    value = int(number.read_text())
+    time.sleep(0.05)
+    number.write_text(str(value + 1))
+"""
+    processes = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(8)]
+    assert [process.wait() for process in processes] == [0] * 8
+    assert (tmp_path / "number").read_text() == "8"
+    assert [path.name for path in tmp_path.iterdir()] == ["number"]

@@ -1,10 +1,20 @@
-"""Files that are either whole or absent: write beside the target, then rename."""
+"""Files and folders that are either whole or absent: write beside the target, then rename.
+
+A folder is locked while it is written, so that two processes do not write it at once.
+"""
 
 import contextlib
 import os
+import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
+
+from zlpr._errors import UserError
+
+# Of this process, by the lock's path, and how often each was taken.
+_held: dict[Path, tuple[int, int]] = {}
 
 
 @contextlib.contextmanager
@@ -38,3 +48,90 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write a text file in UTF-8, whole or not at all."""
     with replacing(path) as beside:
         beside.write_text(text, encoding="utf-8")
+
+
+@contextlib.contextmanager
+def folder_beside(target: Path, *, patience: float = 30.0) -> Iterator[Path]:
+    """Give an empty folder beside `target` to write into; what is left of it goes at the end.
+
+    Nobody else writes to `target` meanwhile, and what a killed process left beside it is removed.
+
+    Args:
+        target: the folder that is to be written.
+        patience: seconds to wait for another process that writes it.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with locked(target, patience=patience):
+        for leftover in target.parent.glob(f".{_escaped(target.name)}.*.part"):
+            shutil.rmtree(leftover, ignore_errors=True)
+        name = tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
+        beside = Path(name)
+        try:
+            yield beside
+        except OSError as fault:
+            if fault.filename is None:  # as on a full disk
+                raise OSError(fault.errno, fault.strerror, str(target)) from fault
+            raise
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def locked(target: Path, *, patience: float = 0.0) -> Iterator[None]:
+    """Keep other processes from writing `target`; one process may lock it several times.
+
+    Args:
+        target: a file or folder, there or not.
+        patience: seconds to wait for another process.
+
+    Raises:
+        UserError: another process has it.
+    """
+    path = target.absolute().with_name(f".{target.name}.lock")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, count = _held.get(path, (-1, 0))
+    if count == 0:
+        handle = _lock(path, target, patience)
+    _held[path] = (handle, count + 1)
+    try:
+        yield
+    finally:
+        _held[path] = (handle, _held[path][1] - 1)
+        if _held[path][1] == 0:
+            del _held[path]
+            path.unlink(missing_ok=True)  # while it is held: who waits sees that it is gone
+            os.close(handle)
+
+
+def _lock(path: Path, target: Path, patience: float) -> int:
+    """An open descriptor of the lock file, which nobody else has locked."""
+    import fcntl
+
+    late = time.monotonic() + patience
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_still(path, handle):
+                return handle
+        except BlockingIOError:
+            if time.monotonic() > late:
+                os.close(handle)
+                raise UserError(
+                    f"{target}: another process is writing to it; wait for it, or choose another"
+                ) from None
+            time.sleep(0.1)
+        os.close(handle)
+
+
+def _is_still(path: Path, handle: int) -> bool:
+    """Whether the file that was locked is the one by that name: its last owner removes it."""
+    try:
+        return path.stat().st_ino == os.fstat(handle).st_ino
+    except FileNotFoundError:
+        return False
+
+
+def _escaped(name: str) -> str:
+    """A name as a pattern that matches it alone."""
+    return "".join(f"[{c}]" if c in "*?[" else c for c in name)

@@ -65,7 +65,7 @@ def schema_of(kind: Any) -> dict[str, Any]:
         return {"anyOf": [schema_of(option) for option in arguments]}
     if origin is tuple:
         return {"type": "array", "items": schema_of(arguments[0])}
-    if origin is dict:
+    if origin in {dict, Mapping}:
         return {"type": "object", "additionalProperties": schema_of(arguments[1])}
     return {"type": _NAMES[kind]}
 
@@ -86,7 +86,7 @@ def _build(kind: Any, value: Any, where: str) -> Any:
         if arguments[-1] is not Ellipsis and len(value) != len(arguments):
             _refuse(value, f"a list of {len(arguments)}", where)
         return tuple(_build(arguments[0], v, f"{where}[{i}]") for i, v in enumerate(value))
-    if origin is dict:
+    if origin in {dict, Mapping}:
         if not isinstance(value, Mapping):
             _refuse(value, "an object", where)
         return {key: _build(arguments[1], v, _inside(where, key)) for key, v in value.items()}

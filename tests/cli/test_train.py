@@ -74,10 +74,13 @@ def test_two_runs_write_the_same_weights(file, tmp_path):
         (["--metric", "luck"], "luck"),
         (["--regularisation", "-1"], "regularisation"),
         (["--model", "bert"], "hf:NAME_OR_PATH"),
-        (["--r-drop", "1"], "--r-drop is for transformers only, and --model is linear"),
-        (["--preset", "paper"], "--preset is for transformers only"),
-        (["--report-to", "tensorboard"], "--report-to is for transformers only"),
-        (["--model", "hf:x", "--analyzer", "char"], "--analyzer is for the linear model only"),
+        (["--r-drop", "1"], "model linear has no setting 'r_drop' (hf has)"),
+        (["--preset", "paper"], "no setting 'preset' (hf has)"),
+        (["--report-to", "tensorboard"], "no setting 'report_to' (hf has)"),
+        (
+            ["--model", "hf:x", "--analyzer", "char"],
+            "model hf has no setting 'features' (linear has)",
+        ),
         (["--min-count", "9999"], "min_count"),
     ],
 )
@@ -125,6 +128,7 @@ raise SystemExit(main(sys.argv[1:]))
         str(folder),
         "--loss",
         "bce",
+        "--overwrite",
     ]
     finished = subprocess.run(command, capture_output=True, text=True, check=False)
     assert finished.returncode == 1
@@ -178,3 +182,61 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_weights(file, tmp_path):
     )
     assert killed == unbroken
     assert not (tmp_path / "killed.checkpoint").exists()
+
+
+def write_rows(path, count, labels=("a", "b")):
+    rows = [f"row {i} {labels[i % 2]} {labels[i % 2]},{labels[i % 2]}" for i in range(count)]
+    path.write_text("text,labels\n" + "\n".join(rows) + "\n")
+    return str(path)
+
+
+def test_validation_and_test_may_be_files_of_their_own(tmp_path, capsys):
+    train = write_rows(tmp_path / "train.csv", 60)
+    held = write_rows(tmp_path / "held.csv", 20)
+    test = write_rows(tmp_path / "test.csv", 10, ("a", "c"))
+    out = str(tmp_path / "m")
+    assert main(["train", train, "--validation", held, "--test", test, "--out", out]) == 0
+    printed = capsys.readouterr().out
+    assert "60 training, 20 validation and 10 test samples" in printed
+    assert "no training sample and cannot be learned: c" in printed
+    assert zlpr.load(out).label_names == ("a", "b", "c")
+    assert main(["evaluate", out, train]) == 0
+    assert "trained on this very data" in capsys.readouterr().err
+
+
+def test_a_model_is_not_overwritten_in_silence(tmp_path, capsys):
+    data = write_rows(tmp_path / "rows.csv", 120)
+    out = str(tmp_path / "m")
+    assert main(["train", data, "--out", out]) == 0
+    assert main(["train", data, "--out", out, "--loss", "bce"]) == 2
+    assert "--overwrite" in capsys.readouterr().err
+    assert zlpr.load(out).record.loss == "zlpr"
+    assert main(["train", data, "--out", out, "--loss", "bce", "--overwrite"]) == 0
+    assert zlpr.load(out).record.loss == "bce"
+
+
+def test_two_trainings_do_not_share_a_folder(tmp_path, capsys):
+    data = write_rows(tmp_path / "rows.csv", 120)
+    hold = f"""
+import sys, time
+from pathlib import Path
+from zlpr._atomic import locked
+with locked(Path({str(tmp_path / "m")!r})):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", hold], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout.readline() == b"held\n"
+        assert main(["train", data, "--out", str(tmp_path / "m")]) == 2
+        assert "another process is writing to it" in capsys.readouterr().err
+        other.stdin.close()
+    assert main(["train", data, "--out", str(tmp_path / "m")]) == 0
+
+
+def test_a_split_that_would_be_ignored_is_refused(tmp_path, capsys):
+    for part in ("train", "test"):
+        write_rows(tmp_path / f"{part}.csv", 60)
+    assert main(["train", str(tmp_path), "--out", str(tmp_path / "m"), "--split", "random"]) == 2
+    assert "comes divided; leave --split out" in capsys.readouterr().err

@@ -12,15 +12,15 @@ from zlpr.compare.cell import (
     Place,
     calibration_error,
     curves,
-    divide,
-    prepare,
+    divide_with_test,
     reliability_bins,
     run_cell,
+    share_inputs,
 )
 from zlpr.compare.grid import Cell, cells
 from zlpr.compare.records import LossSpec, same_result
 from zlpr.data import Dataset, load, write
-from zlpr.training import Progress
+from zlpr.training import TrainingProgress
 
 PLACE = Place("zlpr compare", 1)
 
@@ -45,15 +45,15 @@ def lsep_record(path):
 
 
 def test_the_figures_are_those_of_a_training_by_hand(path, zlpr_record):
-    data = divide(load(str(path)), "random", 3)
+    parts = training.divide(load(str(path)), "random", 3)
     config = training.TrainingConfig(seed=3, regularisation=1.0)
-    fitted = training.fit(data.part("train"), data.part("validation"), config)
-    test = data.part("test")
+    fitted = training.fit(parts.train, parts.validation, config)
+    test = parts.test
     scores = fitted.model.predict_scores(test.inputs)
     own = metrics.evaluate(test.labels, scores, scores > 0)
     decoded = zlpr_record.done.evaluation.test
     assert decoded.own == pytest.approx(own)
-    validation = data.part("validation").labels
+    validation = parts.validation.labels
     for name in ("subset_accuracy", "example_f1", "micro_f1", "macro_f1"):
         rule = decoding.Threshold().fit(validation, fitted.validation_scores, metric=name)
         expected = metrics.evaluate(test.labels, y_pred=rule(scores))[name]
@@ -73,7 +73,7 @@ def test_a_loss_that_only_ranks_decides_by_its_second_stage(lsep_record):
 
 
 def test_the_same_settings_give_the_same_record(path, zlpr_record):
-    module._last_prepared = None
+    module._last_data = module._last_shared = None
     again = run(path, LossSpec("zlpr", "zlpr"))
     assert same_result(again, zlpr_record)
     data = load(str(path))
@@ -82,19 +82,19 @@ def test_the_same_settings_give_the_same_record(path, zlpr_record):
 
 
 def test_data_and_features_are_read_once_for_cells_that_share_them(path, monkeypatch):
-    module._last_prepared = None
+    module._last_data = module._last_shared = None
     read = []
     monkeypatch.setattr(module, "load", lambda *a, **k: read.append(a) or load(*a, **k))
     for cell in cells(toy.grid(path)):
         assert run_cell(cell, PLACE).status == "done"
-    assert len(read) == 2  # once per seed
+    assert len(read) == 1
 
 
 def test_a_seed_redraws_the_split(path):
-    first, second = (prepare(cell).parts for cell in cells(toy.grid(path))[::3])
-    assert set(first["test"].texts) != set(second["test"].texts)
+    first, second = (share_inputs(cell).parts for cell in cells(toy.grid(path))[::3])
+    assert set(first.test.texts) != set(second.test.texts)
     for parts in (first, second):
-        texts = [text for part in parts.values() for text in part.texts]
+        texts = [*parts.train.texts, *parts.validation.texts, *parts.test.texts]
         assert len(texts) == len(set(texts)) == 160
 
 
@@ -123,7 +123,7 @@ def test_a_failure_becomes_a_record(path, monkeypatch):
     def broken(*arguments, **options):
         raise ValueError("scores hold\nNaN")
 
-    monkeypatch.setattr(training, "fit", broken)
+    monkeypatch.setattr(module, "fit_parts", broken)
     made = run(path, LossSpec("zlpr", "zlpr"))
     assert made.status == "failed"
     assert made.error.startswith("ValueError: scores hold NaN (test_cell.py:")
@@ -136,20 +136,10 @@ def test_a_users_mistake_is_told_without_a_place_in_the_code(path):
     assert made.error == "toy: no published split; give files or a column with one"
 
 
-def test_a_published_split_is_kept_and_its_test_part_never_touched(path):
+def test_a_published_split_without_a_test_part_is_refused(path):
     data = load(str(path))
-    split = np.where(np.arange(len(data)) < 120, "train", "test")
-    published = replace(data, split=split)
-    made = divide(published, "published", 5)
-    assert (made.split[120:] == "test").all()
-    assert set(made.split[:120]) == {"train", "validation"}
-    assert 5 <= (made.split == "validation").sum() <= 25
-    other = divide(published, "published", 6)
-    assert (other.split != made.split).any()
-    whole = replace(data, split=np.where(np.arange(len(data)) < 10, "validation", split))
-    assert divide(whole, "published", 5) is whole
-    with pytest.raises(UserError, match="lacks a training or a test part"):
-        divide(replace(data, split=np.full(len(data), "train")), "published", 0)
+    with pytest.raises(UserError, match="its split has no test part"):
+        divide_with_test(replace(data, split=np.full(len(data), "train")), "published", 0)
 
 
 def test_features_need_no_texts():
@@ -175,11 +165,11 @@ def test_reliability_of_probabilities_that_are_right_and_wrong():
 
 
 def test_curves_show_the_first_fit_and_validation_by_candidate():
-    tried = [Progress(f"regularisation {r}", 1, 2, 1.0 / r, 0.5 + r / 10) for r in (1, 2)]
+    tried = [TrainingProgress(f"regularisation {r}", 1, 2, 1.0 / r, 0.5 + r / 10) for r in (1, 2)]
     steps = [
-        *(Progress("regularisation 1", i, 0, 1.0 / i) for i in range(1, 301)),
+        *(TrainingProgress("regularisation 1", i, 0, 1.0 / i) for i in range(1, 301)),
         tried[0],
-        *(Progress("regularisation 2", i, 0, 9.0) for i in range(1, 4)),
+        *(TrainingProgress("regularisation 2", i, 0, 9.0) for i in range(1, 4)),
         tried[1],
     ]
     lines = {curve.name: curve for curve in curves(steps, tried)}
@@ -192,8 +182,8 @@ def test_curves_show_the_first_fit_and_validation_by_candidate():
 
 
 def test_curves_of_epochs():
-    epochs = [Progress("epoch", i, 3, 1.0 / i, 0.1 * i) for i in (1, 2, 3)]
-    steps = [Progress("step", i, 6, 1.0 / i) for i in range(1, 7)]
+    epochs = [TrainingProgress("epoch", i, 3, 1.0 / i, 0.1 * i) for i in (1, 2, 3)]
+    steps = [TrainingProgress("step", i, 6, 1.0 / i) for i in range(1, 7)]
     lines = {curve.name: curve for curve in curves(steps, epochs)}
     assert lines["validation: epoch"].steps == (1.0, 2.0, 3.0)
     assert lines["training loss: step"].steps == (1.0, 2.0, 3.0, 4.0, 5.0, 6.0)

@@ -48,11 +48,11 @@ def test_all_faults_are_named_at_once(tmp_path):
         "loss c: only ranks",
         "loss d: choose.pos_weight needs at least two candidates",
         "loss d: choose_by names no metric: 'beauty'",
-        "model 'tree': expected 'linear' or 'hf:NAME_OR_PATH'",
-        f"model 'hf:{tmp_path}' cannot load: ",
-        "training: no setting 'epocs'; there are accumulation_steps, batch_size, ",
+        "no model 'tree'; there are: linear, hf:NAME_OR_PATH",
+        f"model 'hf:{tmp_path}': cannot load the model '{tmp_path}': ",
+        "training: model linear has no setting 'epocs'; did you mean 'epochs'? There are: model, ",
         "training: 'seed' belongs to the grid itself",
-        "training: metric 'speed': expected one of subset_accuracy, ",
+        "training: metric: no metric 'speed'; there are: subset_accuracy, ",
         "training: epochs -1: expected a number above 0",
     ):
         assert part in faults
@@ -89,7 +89,6 @@ def test_values_that_a_loss_takes_are_none():
         ("epochs", 2.5, "epochs: 2.5 where integer was expected"),
         ("epochs", "three", "epochs: 'three' where integer was expected"),
         ("learning_rate", "fast", "learning_rate: 'fast' where number was expected"),
-        ("mixed_precision", "fp7", "mixed_precision: 'fp7' where auto or no or fp16 or bf16 was"),
         ("metric", ["micro_f1"], "metric: ['micro_f1'] where string was expected"),
         ("features", {"colour": 1}, "features.colour: no such entry is known; there are analyzer,"),
         ("features", {"min_count": 0}, "min_count 0: expected at least 1"),
@@ -101,9 +100,25 @@ def test_training_settings_of_the_wrong_kind_are_faults(name, value, expected):
     assert fault.startswith(f"training: {expected}")
 
 
-def test_training_settings_of_the_right_kind_are_none():
+def test_training_settings_of_the_right_kind_are_none(tmp_path):
     settings = {"features": {"word_ngrams": [1, 2]}, "epochs": 3, "learning_rate": 1}
-    assert find_faults(small(training={**settings, "report_to": "tensorboard"})) == []
+    assert find_faults(small(training=settings)) == []
+    models = ("linear", f"hf:{tiny.bert(tmp_path / 'encoder')}")
+    own = {"linear": {"regularisation": 1}, "hf": {"report_to": "tensorboard", "epochs": 2}}
+    assert find_faults(small(models=models, training={"seed": 0, **own})) == [
+        "training: 'seed' belongs to the grid itself"
+    ]
+    assert find_faults(small(models=models, training={"label_smoothing": 0.1, **own})) == []
+
+
+def test_a_setting_of_one_kind_is_refused_for_another(tmp_path):
+    models = ("linear", f"hf:{tiny.bert(tmp_path / 'encoder')}")
+    [fault] = find_faults(small(models=models, training={"max_length": 8}))
+    assert fault.startswith("training: model linear has no setting 'max_length' (hf has)")
+    [fault] = find_faults(small(training={"hf": {"max_length": 8}}))
+    assert fault == "training.hf: the grid has no such model"
+    [fault] = find_faults(small(models=models, training={"hf": {"mixed_precision": "fp7"}}))
+    assert "mixed_precision: 'fp7' where auto or no or fp16 or bf16 was" in fault
 
 
 def test_an_encoder_without_weights_is_a_fault(tmp_path):
@@ -112,7 +127,7 @@ def test_an_encoder_without_weights_is_a_fault(tmp_path):
     (bare / "model.safetensors").unlink()
     assert find_faults(small(models=(f"hf:{whole}",))) == []
     [fault] = find_faults(small(models=(f"hf:{bare}",)))
-    assert fault == f"model 'hf:{bare}' cannot load: no weights there, such as model.safetensors"
+    assert fault == f"model 'hf:{bare}': no weights in {bare}, such as model.safetensors"
 
 
 def test_the_hub_client_is_quiet_about_its_retries(monkeypatch):
@@ -120,14 +135,17 @@ def test_the_hub_client_is_quiet_about_its_retries(monkeypatch):
 
     heard = []
 
-    def unreachable(name):
+    def unreachable(name, **options):
         logger = logging.getLogger("huggingface_hub.utils._http")
         heard.append(logger.isEnabledFor(logging.WARNING))
         raise OSError(f"cannot reach the hub for {name}")
 
     monkeypatch.setattr(AutoConfig, "from_pretrained", unreachable)
     faults = find_faults(small(models=("hf:some/encoder",)))
-    assert faults == ["model 'hf:some/encoder' cannot load: cannot reach the hub for some/encoder"]
+    assert faults == [
+        "model 'hf:some/encoder': cannot load the model 'some/encoder': "
+        "cannot reach the hub for some/encoder"
+    ]
     assert heard == [False]
     assert logging.getLogger("huggingface_hub").isEnabledFor(logging.WARNING)
 
@@ -151,7 +169,11 @@ def test_an_encoder_on_features_is_a_fault(tmp_path):
     header = ["@relation 'numbers: -C -2'", "@attribute a numeric", "@attribute b numeric"]
     header += ["@attribute high {0,1}", "@attribute wide {0,1}", "@data"]
     (tmp_path / "numbers.arff").write_text("\n".join([*header, *lines]) + "\n")
-    grid = toy.grid(tmp_path / "numbers.arff", models=("linear", f"hf:{whole}"))
+    grid = toy.grid(
+        tmp_path / "numbers.arff",
+        models=("linear", f"hf:{whole}"),
+        training={"linear": {"regularisation": 1.0}},
+    )
     with pytest.raises(UserError) as raised:
         plan(grid, RunFolder(tmp_path / "out"))
     assert str(raised.value) == f"data toy: holds features, and model 'hf:{whole}' reads texts"

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from tests.compare.synthetic import grid, record
@@ -67,3 +69,14 @@ def test_what_is_not_there_is_said(tmp_path):
         RunFolder(tmp_path / "nowhere").select()
     with pytest.raises(UserError, match="no run records there"):
         RunFolder(tmp_path).select()
+
+
+def test_a_comparison_on_other_data_is_not_replaced_in_silence(tmp_path):
+    folder = RunFolder(tmp_path)
+    mine = record().settings
+    folder.write_grid([mine], "zlpr compare")
+    folder.check_data([mine, replace(mine, seed=9), replace(mine, data="more")])
+    with pytest.raises(UserError, match=r"which this one lacks.*--overwrite"):
+        folder.check_data([replace(mine, data="other")])
+    with pytest.raises(UserError, match="with other content"):
+        folder.check_data([replace(mine, fingerprint="changed")])

@@ -76,7 +76,12 @@ def test_what_is_not_toml_is_said(tmp_path, text):
 def test_losses_on_the_command_line():
     assert parse_loss("zlpr") == LossSpec("zlpr", "zlpr")
     made = parse_loss("focal:gamma=1.5,label_weight=none")
-    assert made.params == {"gamma": 1.5, "label_weight": "none"}
+    assert made.params == {"gamma": 1.5, "label_weight": None}
+    assert parse_loss("zlpr:pos_weight=[1,2],threshold=0.5").params == {
+        "pos_weight": [1, 2],
+        "threshold": 0.5,
+    }
+    assert parse_loss("warp:log=False").params == {"log": False}
     assert parse_loss("zlpr:pos_weight=1|1.5|2").choose == {"pos_weight": (1, 1.5, 2)}
     with pytest.raises(UserError, match="'gamma' is not PARAMETER=VALUE"):
         parse_loss("focal:gamma")

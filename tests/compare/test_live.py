@@ -7,13 +7,13 @@ from rich.console import Console
 from tests.compare.synthetic import record, settings
 from zlpr.compare.grid import Cell
 from zlpr.compare.live import display, progress_table
-from zlpr.compare.runner import Progress
+from zlpr.compare.runner import ComparisonProgress
 
 CELLS = [Cell(settings(loss=loss), "toy.csv") for loss in ("zlpr", "bce", "focal")]
 
 
-def under_way() -> Progress:
-    progress = Progress(CELLS, workers=1, waiting=[CELLS[2]])
+def under_way() -> ComparisonProgress:
+    progress = ComparisonProgress(CELLS, workers=1, waiting=[CELLS[2]])
     progress.finished = [record(loss="zlpr", fault="ValueError: no")]
     progress.running = {0: (CELLS[1], time.monotonic() - 5)}
     return progress

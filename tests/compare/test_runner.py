@@ -8,7 +8,7 @@ from zlpr.compare.cell import Place
 from zlpr.compare.folder import RunFolder
 from zlpr.compare.grid import Cell
 from zlpr.compare.records import read_records, write_record
-from zlpr.compare.runner import Progress, missing_cells, run_cells
+from zlpr.compare.runner import ComparisonProgress, missing_cells, run_cells
 
 PLACE = Place("zlpr compare", 1)
 
@@ -118,7 +118,7 @@ def test_a_worker_stays_with_its_split_while_it_lasts(tmp_path):
 
 
 def test_the_time_left_comes_from_the_most_similar_runs():
-    progress = Progress([cell()], workers=2)
+    progress = ComparisonProgress([cell()], workers=2)
     assert progress.seconds_left() is None
     slow, fast = record(loss="bce"), record(loss="zlpr")
     progress.finished = [

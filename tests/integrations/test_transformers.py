@@ -10,7 +10,13 @@ from transformers import Trainer, TrainingArguments
 
 import zlpr
 from tests import tiny
-from zlpr.integrations.transformers import MultiLabelTrainer, compute_loss_func, compute_metrics
+from zlpr._errors import UserError
+from zlpr.integrations.transformers import (
+    Extras,
+    MultiLabelTrainer,
+    compute_loss_func,
+    compute_metrics,
+)
 from zlpr.models.transformer import load_network, load_tokenizer
 
 DATA = tiny.texts(24, seed=8)
@@ -89,3 +95,23 @@ def test_a_loss_over_the_batch_is_refused_where_it_would_be_wrong() -> None:
         compute_loss_func("dice2")
     with pytest.raises(ValueError, match="zlpr has a bound to learn"):
         compute_loss_func("zlpr", learn_threshold=True)
+
+
+def test_our_trainer_takes_the_model_and_its_arguments_by_position(
+    folder: Path, tmp_path: Path
+) -> None:
+    network = load_network(str(folder), num_labels=5, ignore_mismatched_sizes=True)
+    args = TrainingArguments(output_dir=str(tmp_path), report_to="none", use_cpu=True)
+    trainer = MultiLabelTrainer(network, args, loss="bce", extras=Extras(r_drop=1.0))
+    assert trainer.model is network
+    assert trainer.args is args
+    assert trainer.extras.link_scale == 1.0
+
+
+def test_a_divergence_without_a_link_is_refused(folder: Path, tmp_path: Path) -> None:
+    network = load_network(str(folder), num_labels=5, ignore_mismatched_sizes=True)
+    args = TrainingArguments(output_dir=str(tmp_path), report_to="none", use_cpu=True)
+    with pytest.raises(UserError, match="lsep has none: it only ranks"):
+        MultiLabelTrainer(network, args, loss="lsep", extras=Extras(r_drop=1.0))
+    with pytest.raises(UserError, match="need the loss's link"):
+        MultiLabelTrainer(network, args, loss=torch.nn.BCEWithLogitsLoss(), extras=Extras(vat=1.0))

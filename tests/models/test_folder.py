@@ -125,7 +125,10 @@ def test_a_card_may_be_edited_and_figures_may_be_missing(saved):
 def test_saving_again_replaces_the_model_and_keeps_what_is_the_users(saved):
     (saved / "notes.txt").write_text("mine")
     other = fitted.result("bce").model
-    other.save(saved)
+    with pytest.raises(UserError, match="holds a model already"):
+        other.save(saved)
+    assert zlpr.load(saved).record.loss == "zlpr"
+    other.save(saved, overwrite=True)
     assert zlpr.load(saved).record.loss == "bce"
     assert (saved / "notes.txt").read_text() == "mine"
     assert [path.name for path in saved.parent.iterdir()] == ["model"]
@@ -138,7 +141,7 @@ def test_a_failed_save_leaves_the_previous_model(saved, monkeypatch):
 
     monkeypatch.setattr(LinearModel, "save_parts", full_disk)
     with pytest.raises(OSError, match="No space left"):
-        fitted.result("bce").model.save(saved)
+        fitted.result("bce").model.save(saved, overwrite=True)
     monkeypatch.undo()
     assert zlpr.load(saved).record.loss == "zlpr"
     assert [path.name for path in saved.parent.iterdir()] == ["model"]
@@ -149,7 +152,7 @@ def test_a_save_that_was_killed_between_its_renames_is_repaired(saved):
     saved.rename(previous)
     with pytest.raises(UserError, match=r"\.model\.previous"):
         zlpr.load(saved)
-    folder.check_writable(saved)
+    folder.check_writable(saved, overwrite=True)
     assert zlpr.load(saved).record.loss == "zlpr"
 
 
@@ -163,7 +166,7 @@ def test_a_save_that_was_killed_after_its_renames_is_finished(saved, config):
         (previous / "config.json").write_text(json.dumps({**entries, "files": None}))
     elif config == "gone":
         (previous / "config.json").unlink()
-    fitted.result("bce").model.save(saved)
+    fitted.result("bce").model.save(saved, overwrite=True)
     assert zlpr.load(saved).record.loss == "bce"
     assert (saved / "notes.txt").read_text() == "mine"
     assert [path.name for path in saved.parent.iterdir()] == ["model"]

@@ -1,9 +1,12 @@
+import dataclasses
 import json
+import pickle
 
 import pytest
 
 from zlpr._errors import UserError
-from zlpr.training import TrainingConfig
+from zlpr.models import FeatureConfig
+from zlpr.training import LinearConfig, TrainingConfig, TransformerConfig
 
 
 @pytest.mark.parametrize(
@@ -18,13 +21,54 @@ from zlpr.training import TrainingConfig
         {"epochs": -1},
         {"label_smoothing": 1.0},
         {"mixup": -0.1},
-        {"preset": "best"},
     ],
 )
 def test_a_wrong_setting_is_named(wrong):
     (name,) = wrong
     with pytest.raises(UserError, match=name):
         TrainingConfig(**wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"preset": "best"}, {"mixed_precision": "half"}, {"max_length": 0}, {"r_drop": -1.0}],
+)
+def test_a_wrong_setting_of_an_encoder_is_named(wrong):
+    (name,) = wrong
+    with pytest.raises(UserError, match=name):
+        TrainingConfig(model="hf:encoder", **wrong)
+
+
+def test_the_model_decides_which_settings_there_are():
+    assert type(TrainingConfig(regularisation=2.0)) is LinearConfig
+    assert type(TrainingConfig(model="hf:encoder", epochs=1)) is TransformerConfig
+    for make in (lambda given: TrainingConfig(**given), TrainingConfig.of):
+        with pytest.raises(UserError, match=r"linear has no setting 'max_length' \(hf has\)"):
+            make({"model": "linear", "max_length": 64})
+
+
+def test_a_misspelt_setting_gets_the_nearest_name():
+    with pytest.raises(UserError, match="no setting 'regularization'; did you mean 'regularis"):
+        TrainingConfig(regularization=1.0)
+
+
+def test_plain_values_get_the_types_of_the_settings():
+    config = TrainingConfig.of(
+        {"model": "hf:encoder", "report_to": "tensorboard", "learning_rate": 1}
+    )
+    assert config.report_to == ("tensorboard",)
+    assert isinstance(config.learning_rate, float)
+    linear = TrainingConfig.of({"features": {"analyzer": "char", "char_ngrams": [1, 2]}})
+    assert linear.features == FeatureConfig(analyzer="char", char_ngrams=(1, 2))
+    with pytest.raises(UserError, match="epochs: 'three' where integer was expected"):
+        TrainingConfig.of({"epochs": "three"})
+
+
+@pytest.mark.parametrize("model", ["linear", "hf:encoder"])
+def test_configurations_survive_copies_and_processes(model):
+    config = TrainingConfig(model=model, seed=3)
+    assert dataclasses.replace(config, seed=4).seed == 4
+    assert pickle.loads(pickle.dumps(config)) == config  # noqa: S301 (our own, as workers get it)
 
 
 def test_settings_are_plain_json():

@@ -1,7 +1,10 @@
+import json
+
 import numpy as np
 import pytest
 
 from tests.models import fitted
+from zlpr import metrics
 from zlpr._errors import UserError
 from zlpr.decoding import Threshold
 from zlpr.training import TrainingConfig, fit
@@ -63,3 +66,17 @@ def test_what_only_a_network_can_do_is_refused_for_the_linear_model():
     train, validation, _ = fitted.parts()
     with pytest.raises(UserError, match="r_drop"):
         fit(train, validation, TrainingConfig(r_drop=1.0))
+
+
+def test_a_model_fitted_from_python_is_saved_with_its_figures_and_card(tmp_path):
+    train, validation, test = fitted.parts()
+    result = fit(train, validation, TrainingConfig(regularisation=1.0), test=test)
+    result.model.save(tmp_path / "model")
+    figures = json.loads((tmp_path / "model" / "metrics.json").read_text())
+    assert set(figures) == {"validation", "test", "test, bound 0"}
+    decided = result.model.decoder(result.model.predict_scores(test.inputs))
+    expected = metrics.evaluate(test.labels, y_pred=decided)["micro_f1"]
+    assert figures["test"]["micro_f1"] == pytest.approx(expected)
+    card = (tmp_path / "model" / "README.md").read_text()
+    assert f"test samples: {len(test)}" in card
+    assert "Micro-F1" in card

@@ -6,8 +6,10 @@ from scipy import sparse
 from tests.models import fitted
 from zlpr._errors import UserError
 from zlpr.data import Dataset
-from zlpr.training import TrainingConfig, fit, saved_path
-from zlpr.training.linear import MOST_VALUES, Scaling, extract_features
+from zlpr.training import Parts, TrainingConfig, fit, saved_path
+from zlpr.training.fitting import fit_parts
+from zlpr.training.linear_features import Scaling, extract_features
+from zlpr.training.regularisation import MOST_VALUES
 from zlpr.training.solvers import choose_solver
 
 
@@ -21,12 +23,26 @@ def same(one, other):
     ]
 
 
+def short(loss):
+    """Few epochs for a loss that trains in batches."""
+    return {"epochs": 3} if loss == "dice2" else {}
+
+
+@pytest.mark.parametrize("setting", [{"epochs": 3}, {"batch_size": 8}, {"learning_rate": 0.1}])
+def test_what_a_fit_on_the_whole_data_has_no_use_for_is_refused(setting):
+    (name,) = setting
+    train, validation, _ = fitted.parts()
+    with pytest.raises(UserError, match=f"{name}: zlpr is trained on the whole data at once"):
+        fit(train, validation, TrainingConfig(**setting))
+
+
 @pytest.mark.parametrize("loss", ["zlpr", "dice2"])
 def test_the_same_seed_gives_the_same_bits_and_shared_features_the_same_model(loss):
     train, validation, _ = fitted.parts()
-    config = TrainingConfig(loss=loss, epochs=3)
-    features = extract_features(train, validation)
-    same(fit(train, validation, config), fit(train, validation, config, features=features))
+    config = TrainingConfig(loss=loss, **short(loss))
+    parts = Parts(train, validation, None, {}, "published", 0)
+    shared = fit_parts(parts, config, inputs=extract_features(train, validation))
+    same(fit(train, validation, config), shared)
 
 
 def test_validation_chooses_the_regularisation():
@@ -90,7 +106,7 @@ class KilledError(Exception):
 def test_a_killed_run_resumes_to_the_same_result(tmp_path, monkeypatch, loss, kill_at):
     monkeypatch.setattr(saved_path, "SECONDS_BETWEEN_SAVES", 0.0)
     train, validation, _ = fitted.parts()
-    config = TrainingConfig(loss=loss, epochs=3)
+    config = TrainingConfig(loss=loss, **short(loss))
     unbroken = fit(train, validation, config)
     seen = []
 
@@ -120,7 +136,7 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
     fit(train, validation, TrainingConfig(regularisation=1.0), checkpoint=tmp_path)
     with pytest.raises(UserError, match=r"another run .*loss"):
         fit(train, validation, TrainingConfig(loss="bce", regularisation=1.0), checkpoint=tmp_path)
-    with pytest.raises(UserError, match=r"another run .*training data"):
+    with pytest.raises(UserError, match=r"another run .*data"):
         fit(validation, validation, TrainingConfig(regularisation=1.0), checkpoint=tmp_path)
 
 

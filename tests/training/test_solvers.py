@@ -7,7 +7,7 @@ from tests.models import fitted
 from zlpr.losses import registry
 from zlpr.metrics import average_precision
 from zlpr.training import TrainingConfig, saved_path, solvers
-from zlpr.training.linear import extract_features
+from zlpr.training.linear_features import extract_features
 from zlpr.training.solvers import Batches, WholeData, choose_solver, memory_of_past_steps
 
 

@@ -21,8 +21,8 @@ from tests.training import worker
 from zlpr._errors import UserError
 from zlpr.losses import ZLPRLoss
 from zlpr.models.transformer import load_network
-from zlpr.training import Progress, TrainingConfig, fit, transformer
-from zlpr.training.transformer import fold_bound
+from zlpr.training import TrainingConfig, TrainingProgress, fine_tuning, fit
+from zlpr.training.fine_tuning import fold_bound
 
 TRAIN, VALIDATION, TEST = tiny.texts(240, seed=3), tiny.texts(60, seed=4), tiny.texts(40, seed=5)
 
@@ -40,7 +40,7 @@ def settings(folder: Path, **options: Any) -> dict[str, Any]:
 @pytest.fixture(scope="module", params=["bert", "roberta"])
 def fitted(request: pytest.FixtureRequest) -> Any:
     folder = request.getfixturevalue(request.param)
-    lines: list[Progress] = []
+    lines: list[TrainingProgress] = []
     config = TrainingConfig(**settings(folder, epochs=8, learning_rate=0.02))
     return fit(TRAIN, VALIDATION, config, progress=lines.append), lines
 
@@ -166,7 +166,7 @@ def state(bert: Path, tmp_path: Path) -> tuple[dict[str, Any], Path, dict[str, A
 
 def test_a_finished_run_is_not_trained_again(state: Any) -> None:
     run, folder, expected = state
-    lines: list[Progress] = []
+    lines: list[TrainingProgress] = []
     assert worker.run(run, folder, progress=lines.append) == expected
     assert not lines
 
@@ -223,14 +223,14 @@ def test_the_papers_preset_is_adam_at_its_rate_for_its_epochs(
     bert: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: dict[str, Any] = {}
-    run = transformer._Trainer.run
+    run = fine_tuning._Trainer.run
 
     def watch(self: Any) -> None:
         run(self)
         group = self.optimizer.param_groups[0]
         seen.update(rate=group["lr"], decay=group["weight_decay"], epochs=self.state.epoch)
 
-    monkeypatch.setattr(transformer._Trainer, "run", watch)
+    monkeypatch.setattr(fine_tuning._Trainer, "run", watch)
     worker.run({"model": f"hf:{bert}", "preset": "paper"})
     assert seen == {"rate": 2e-4, "decay": 0.0, "epochs": 20}
 
@@ -318,6 +318,6 @@ def test_mixed_precision_trains_in_half_and_leaves_a_model_in_single(
 
 def test_half_precision_is_not_chosen_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert transformer._precision("auto") == {"bf16": False, "fp16": False}
+    assert fine_tuning._precision("auto") == {"bf16": False, "fp16": False}
     with pytest.raises(UserError, match="mixed_precision 'fp16': needs a GPU"):
-        transformer._precision("fp16")
+        fine_tuning._precision("fp16")

@@ -64,6 +64,13 @@ def columns_of(model: "FittedModel") -> "Columns | None":
     return None if held is None else Columns.from_json(held)
 
 
+def given_reading(args: argparse.Namespace) -> dict[str, Any]:
+    """Those of the arguments that were given, as a grid has them."""
+    left_open = {"encoding": "utf-8", "skip_bad_rows": False}
+    options = reading_options(args)
+    return {name: value for name, value in options.items() if value != left_open.get(name)}
+
+
 def reading_options(args: argparse.Namespace) -> dict[str, Any]:
     """The arguments as `zlpr.data.load` takes them."""
     return {

@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from zlpr.training import Progress
+    from zlpr.training import TrainingProgress
 
 
 @contextlib.contextmanager
-def training_progress(metric: str, *, quiet: bool) -> Iterator["Callable[[Progress], None]"]:
+def training_progress(
+    metric: str, *, quiet: bool
+) -> Iterator["Callable[[TrainingProgress], None]"]:
     """Print a line per validation, and show a bar in between where somebody watches.
 
     Args:
@@ -21,7 +23,7 @@ def training_progress(metric: str, *, quiet: bool) -> Iterator["Callable[[Progre
 
     words = info(metric).words
 
-    def tell(line: "Progress") -> None:
+    def tell(line: "TrainingProgress") -> None:
         if line.metric is not None and not quiet:
             steps = f"{line.step} steps" if line.total in (0, line.step) else f"step {line.step}"
             print(
@@ -40,7 +42,7 @@ def training_progress(metric: str, *, quiet: bool) -> Iterator["Callable[[Progre
     with rich.Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         task = bars.add_task("reading features", total=None)
 
-        def show(line: "Progress") -> None:
+        def show(line: "TrainingProgress") -> None:
             label = f"{line.stage}, step {line.step}, loss {line.loss:.4f}"
             bars.update(task, description=label, completed=line.step, total=line.total or None)
             tell(line)

@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from zlpr._errors import UserError
+from zlpr.cli._reading import add_reading_arguments, given_reading
 
 if TYPE_CHECKING:
     from zlpr.compare import Grid, Selection
@@ -29,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--models",
         nargs="+",
         metavar="MODEL",
-        help="linear, or hf:NAME_OR_PATH; for every data set, also where a grid names others",
+        help="from 'zlpr models'; for every data set, also where a grid names others",
     )
     what.add_argument(
         "--losses",
@@ -41,13 +42,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--seeds", type=int, metavar="N", help="seeds 0 to N-1; each redraws the split"
     )
-    what.add_argument("--split", choices=("random", "stratified", "published"))
+    what.add_argument(
+        "--split",
+        choices=("random", "stratified", "group", "published"),
+        help="how data is divided, 8:1:1 anew for each seed (default random), or as it came",
+    )
     what.add_argument(
         "--set",
         nargs="+",
         metavar="NAME=VALUE",
         default=[],
-        help="training settings for every run, such as epochs=3",
+        help="training settings for every run, such as metric=micro_f1, or of one kind of model, "
+        "such as hf.epochs=3",
     )
     what.add_argument(
         "--data-root",
@@ -66,7 +72,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--workers", type=int, metavar="N", help="runs at a time (default: cores)")
     how.add_argument("--ray", metavar="ADDRESS", help="run on a Ray cluster; 'local' starts one")
     how.add_argument("--minutes", type=float, metavar="N", help="start no run after N minutes")
+    how.add_argument(
+        "--overwrite", action="store_true", help="replace a comparison on other data in --out"
+    )
     how.add_argument("--json", action="store_true", help="print the figures as JSON")
+    add_reading_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -79,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
 
     folder = RunFolder(Path(args.out))
     command = shlex.join(["zlpr", *sys.argv[1:]])
-    todo = plan(_grid(args), folder, command)
+    todo = plan(_grid(args), folder, command, overwrite=args.overwrite)
     before = len(todo.cells) - len(todo.missing)
     _say(_opening(len(todo.cells), before))
     try:
@@ -119,8 +129,12 @@ def _grid(args: argparse.Namespace) -> "Grid":
         grid = read_grid(Path(args.grid), root)
     else:
         grid = with_root(preset(args.preset or "demo"), root or Path("data"))
+    reading = given_reading(args)
     if args.data:
-        grid = replace(grid, data=tuple(DataSpec(path) for path in args.data))
+        grid = replace(grid, data=tuple(DataSpec(path, read=reading) for path in args.data))
+    elif reading:
+        flag = next(iter(reading)).replace("_", "-")
+        raise UserError(f"--{flag} goes with --data; in a grid say read = {{ … }} beside the path")
     if args.models:
         grid = with_models(grid, args.models)
     if args.losses:
@@ -149,14 +163,16 @@ def _narrowed(grid: "Grid", losses: list[str]) -> "Grid":
 
 
 def _settings(entries: list[str]) -> dict[str, Any]:
-    from zlpr.compare.grid import parse_value
+    """Training settings; `hf.epochs=3` is a setting of one kind of model."""
+    from zlpr._named_values import named_values
 
-    settings = {}
-    for entry in entries:
-        name, sign, value = entry.partition("=")
-        if not sign or not name:
-            raise UserError(f"--set {entry}: expected NAME=VALUE")
-        settings[name] = parse_value(value)
+    settings: dict[str, Any] = {}
+    for name, value in named_values(entries, "--set").items():
+        kind, dot, own = name.partition(".")
+        if dot:
+            settings.setdefault(kind, {})[own] = value
+        else:
+            settings[name] = value
     return settings
 
 

@@ -69,6 +69,8 @@ def run(args: argparse.Namespace) -> None:
 
 def _read(model: "FittedModel", args: argparse.Namespace) -> "Dataset":
     """The data with the model's labels in the model's order."""
+    from zlpr.training.parts import divide_again
+
     like = columns_of(model)
     data = load_data(args.data, args, like)
     numbers = all(name.isascii() and name.isdigit() for name in data.label_names)
@@ -76,26 +78,16 @@ def _read(model: "FittedModel", args: argparse.Namespace) -> "Dataset":
         args.label_names = model.label_names  # a file of label numbers: they count the model's
         data = load_data(args.data, args, like)
     if args.part != "all":
-        data = _as_in_training(model, data)
-    aligned = data.with_label_names(model.label_names, unknown=args.unknown_labels)
+        data, note = divide_again(data, model.record.data)
+        if note:
+            print(f"note: {note} (--part all for all of it)", file=sys.stderr)
+    try:
+        aligned = data.with_label_names(model.label_names, unknown=args.unknown_labels)
+    except UserError as fault:
+        raise UserError(f"{fault} (--unknown-labels drop)") from None
     for note in aligned.notes[len(data.notes) :]:
         print(f"note: {note}", file=sys.stderr)
     return aligned
-
-
-def _as_in_training(model: "FittedModel", data: "Dataset") -> "Dataset":
-    """Data that training divided, divided the same way: what a model has seen tells nothing."""
-    from zlpr.data import data_digest, make_split
-
-    known = model.record.data
-    if data.split is not None or known.get("sha256") != data_digest(data):
-        return data
-    print(
-        "note: the model was trained on a part of this data; by default the figures are of the "
-        "test part, divided as then (--part all for all of it)",
-        file=sys.stderr,
-    )
-    return make_split(data, method=known["split_method"], seed=known["split_seed"])
 
 
 def _part(data: "Dataset", part: str | None) -> "Dataset":

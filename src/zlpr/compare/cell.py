@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zlpr import __version__, decoding, metrics, training
+from zlpr import __version__, decoding, metrics
 from zlpr._errors import UserError
 from zlpr.compare.grid import Cell
 from zlpr.compare.records import (
@@ -37,11 +37,16 @@ from zlpr.compare.records import (
     RunRecord,
     Seconds,
     Settings,
-    SplitMethod,
 )
 from zlpr.compare.results import METRICS
-from zlpr.data import SPLIT_NAMES, Dataset, load, make_split
+from zlpr.data import Dataset, load
 from zlpr.losses import registry
+from zlpr.training import FitResult, Parts, TrainingConfig, TrainingProgress, divide
+from zlpr.training.base import ReadInputs
+from zlpr.training.fitting import check_data, fit_parts
+from zlpr.training.judging import own_bound
+from zlpr.training.parts import SplitMethod
+from zlpr.training.registry import trainer_of
 from zlpr.training.selection import decode_name
 
 RELIABILITY_BINS = 10
@@ -107,99 +112,93 @@ def failed_record(cell: Cell, place: Place, error: str) -> RunRecord:
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """The parts of one split and, for the linear model, their features."""
+class SharedInputs:
+    """What cells of one group share: the parts of one split, as the model reads them."""
 
-    parts: Mapping[str, Dataset]
-    features: training.ExtractedFeatures | None
-    test_features: Any
+    parts: Parts
+    test: Dataset
+    inputs: ReadInputs
+    test_inputs: Any
 
 
-def prepare(cell: Cell, dataset: Dataset | None = None) -> Prepared:
-    """Split the data by the cell's seed, and extract features where the model needs them."""
+def share_inputs(cell: Cell, dataset: Dataset | None = None) -> SharedInputs:
+    """Split the data by the cell's seed and read the parts as the model does."""
     settings = cell.settings
-    whole = load(cell.path, **settings.reading) if dataset is None else dataset
-    divided = divide(whole, settings.split, settings.seed)
-    parts: dict[str, Dataset] = {name: divided.part(name) for name in SPLIT_NAMES}
-    if settings.model != "linear":
-        return Prepared(parts, None, None)
+    whole = _data_of(cell) if dataset is None else dataset
+    parts, test = divide_with_test(whole, settings.split, settings.seed)
     config = _config(settings, settings.loss.params)
-    features = training.extract_features(parts["train"], parts["validation"], config.features)
-    test = parts["test"].inputs
-    reader = features.text_features
-    return Prepared(parts, features, test if reader is None else reader.transform(test))
+    check_data(parts, config)
+    inputs = trainer_of(settings.model).read(parts.train, parts.validation, config)
+    return SharedInputs(parts, test, inputs, inputs.read(test.inputs))
 
 
-def divide(dataset: Dataset, method: SplitMethod, seed: int) -> Dataset:
-    """The data with a split: drawn by the seed, or its own.
-
-    A published split without a validation part gives a ninth of its training part, drawn by the
-    seed, so that nothing is ever chosen on the test part.
-    """
-    if method != "published":
-        return make_split(dataset, method=method, seed=seed)
-    if dataset.split is None:
-        raise UserError(f"{dataset.name}: no published split; give files or a column with one")
-    sizes = {name: int((dataset.split == name).sum()) for name in SPLIT_NAMES}
-    if not sizes["train"] or not sizes["test"]:
-        raise UserError(f"{dataset.name}: its split lacks a training or a test part")
-    if sizes["validation"]:
-        return dataset
-    rows = np.flatnonzero(dataset.split == "train")
-    drawn = make_split(dataset.select(rows), seed=seed, fractions=(8 / 9, 1 / 9, 0.0))
-    split = dataset.split.astype("<U10")
-    split[rows] = drawn.split
-    return replace(dataset, split=split)
+def divide_with_test(dataset: Dataset, method: SplitMethod, seed: int) -> tuple[Parts, Dataset]:
+    """The data's parts, and the test part, without which nothing can be compared."""
+    parts = divide(dataset, method, seed)
+    if parts.test is None:
+        raise UserError(f"{dataset.name}: its split has no test part")
+    return parts, parts.test
 
 
-_last_prepared: tuple[tuple[Any, ...], Prepared] | None = None
+_last_data: tuple[tuple[Any, ...], Dataset] | None = None
+_last_shared: tuple[tuple[Any, ...], SharedInputs] | None = None
 
 
-def _prepared(cell: Cell, dataset: Dataset | None) -> Prepared:
-    """The previous cell's data and features where this cell shares them."""
-    global _last_prepared
+def _data_of(cell: Cell) -> Dataset:
+    """The cell's data, read once for the cells that follow each other on it."""
+    global _last_data
+    key = (cell.path, cell.settings.fingerprint, str(cell.settings.reading))
+    if _last_data is None or _last_data[0] != key:
+        _last_data = None  # free the memory before filling it again
+        _last_data = (key, load(cell.path, **cell.settings.reading))
+    return _last_data[1]
+
+
+def _shared(cell: Cell, dataset: Dataset | None) -> SharedInputs:
+    """What the previous cell read, where this cell reads the same."""
+    global _last_shared
     settings = cell.settings
-    features = str(settings.training.get("features"))
+    reading = trainer_of(settings.model).reading(_config(settings, settings.loss.params))
     data = (cell.path, settings.fingerprint, str(settings.reading), settings.split)
-    key = (*data, settings.seed, settings.model == "linear", features)
-    if _last_prepared is None or _last_prepared[0] != key:
-        _last_prepared = None  # free the memory before filling it again
-        _last_prepared = (key, prepare(cell, dataset))
-    return _last_prepared[1]
+    key = (*data, settings.seed, settings.model, settings.model_fingerprint, reading)
+    if _last_shared is None or _last_shared[0] != key:
+        _last_shared = None  # free the memory before filling it again
+        _last_shared = (key, share_inputs(cell, dataset))
+    return _last_shared[1]
 
 
 def _run(cell: Cell, place: Place, dataset: Dataset | None) -> tuple[Outcome, Seconds]:
     clock = time.perf_counter
     start = clock()
-    prepared = _prepared(cell, dataset)
+    shared = _shared(cell, dataset)
     ready = clock()
-    fitted = _fit_best(cell, prepared, place)
+    fitted = _fit_best(cell, shared, place)
     trained = clock()
-    outcome = _judge(cell.settings, prepared, fitted)
+    outcome = _judge(cell.settings, shared, fitted)
     return outcome, Seconds(ready - start, trained - ready, clock() - trained)
 
 
 @dataclass(frozen=True)
 class _Fitted:
-    result: training.FitResult
-    steps: Sequence[training.Progress]
-    config: training.TrainingConfig
+    result: FitResult
+    steps: Sequence[TrainingProgress]
+    config: TrainingConfig
     chosen: dict[str, Any]
     trainings: int
 
 
-def _fit_best(cell: Cell, prepared: Prepared, place: Place) -> _Fitted:
+def _fit_best(cell: Cell, shared: SharedInputs, place: Place) -> _Fitted:
     """Train, once or for every candidate, and keep what is best on validation."""
     loss = cell.settings.loss
     best: tuple[float, _Fitted] | None = None
     trainings = 0
     for candidate in _candidates(loss):
         config = _config(cell.settings, {**loss.params, **candidate})
-        steps: list[training.Progress] = []
-        result = _fit(cell, config, prepared, place, steps.append)
+        steps: list[TrainingProgress] = []
+        result = _fit(cell, config, shared, place, steps.append)
         trainings += max(1, len({entry.stage for entry in result.history}))
         chosen = {**result.chosen, **candidate}
-        value = _own_bound_value(loss, prepared, result) if loss.choose else 0.0
+        value = _own_bound_value(loss, shared, result) if loss.choose else 0.0
         if best is None or value > best[0]:
             best = (value, _Fitted(result, steps, config, chosen, 0))
     if best is None:
@@ -209,21 +208,21 @@ def _fit_best(cell: Cell, prepared: Prepared, place: Place) -> _Fitted:
 
 def _fit(
     cell: Cell,
-    config: training.TrainingConfig,
-    prepared: Prepared,
+    config: TrainingConfig,
+    shared: SharedInputs,
     place: Place,
-    progress: Callable[[training.Progress], None],
-) -> training.FitResult:
+    progress: Callable[[TrainingProgress], None],
+) -> FitResult:
     """One training; one that takes long can be killed and goes on from its checkpoint."""
     checkpoint = None
-    if place.checkpoints is not None and config.model != "linear":
+    if place.checkpoints is not None and trainer_of(config.model).resumes:
         name = hash_of_parameters(cell.settings, config.loss_params)
         checkpoint = place.checkpoints / name
-    result = training.fit(
-        prepared.parts["train"],
-        prepared.parts["validation"],
+    result = fit_parts(
+        shared.parts,
         config,
-        features=prepared.features,
+        inputs=shared.inputs,
+        test_inputs=shared.test_inputs,
         checkpoint=checkpoint,
         progress=progress,
     )
@@ -243,40 +242,25 @@ def _candidates(loss: LossSpec) -> Iterator[dict[str, Any]]:
         yield dict(zip(names, values, strict=True))
 
 
-def _own_bound_value(loss: LossSpec, prepared: Prepared, result: training.FitResult) -> float:
+def _own_bound_value(loss: LossSpec, shared: SharedInputs, result: FitResult) -> float:
     """The metric that chooses among candidates, made so that larger is better."""
     scores = result.validation_scores
-    truth = prepared.parts["validation"].labels
+    truth = shared.parts.validation.labels
     value = metrics.evaluate(truth, scores, decoding.create("zero")(scores))[loss.choose_by]
     return -value if metrics.info(loss.choose_by).larger_is_better is False else value
 
 
-def _config(settings: Settings, loss_params: Mapping[str, Any]) -> training.TrainingConfig:
-    options = dict(settings.training)
-    if isinstance(options.get("features"), Mapping):
-        from zlpr.models.features import FeatureConfig
-
-        options["features"] = FeatureConfig(**options["features"])
-    return training.TrainingConfig(
-        model=settings.model,
-        loss=settings.loss.name,
-        loss_params=dict(loss_params),
-        seed=settings.seed,
-        **options,
-    )
+def _config(settings: Settings, loss_params: Mapping[str, Any]) -> TrainingConfig:
+    own = {"model": settings.model, "loss": settings.loss.name, "seed": settings.seed}
+    return TrainingConfig.of({**settings.training, **own, "loss_params": dict(loss_params)})
 
 
-def _judge(settings: Settings, prepared: Prepared, fitted: _Fitted) -> Outcome:
-    parts = prepared.parts
-    validation, test = parts["validation"].labels, parts["test"].labels
+def _judge(settings: Settings, shared: SharedInputs, fitted: _Fitted) -> Outcome:
+    validation, test = shared.parts.validation.labels, shared.test.labels
     model = fitted.result.model
-    if prepared.test_features is None:
-        test_scores = model.predict_scores(parts["test"].inputs)
-    else:
-        test_scores = model.scores_of_features(prepared.test_features)  # type: ignore[attr-defined]
     validation_scores = fitted.result.validation_scores
-    decides = registry.info(settings.loss.name).decides
-    own = decoding.create("zero") if decides else None
+    test_scores = np.asarray(fitted.result.test_scores)
+    own = own_bound(settings.loss.name)
     rules = _fit_rules(fitted, validation, validation_scores)
     main = fitted.config.decode_metric
     evaluation = Evaluation(
@@ -284,7 +268,7 @@ def _judge(settings: Settings, prepared: Prepared, fitted: _Fitted) -> Outcome:
         _decoded(test, test_scores, own, rules, main),
     )
     return Outcome(
-        data=_facts(parts),
+        data=_facts(shared.parts),
         chosen=_plain(fitted.chosen),
         trainings=fitted.trainings,
         evaluation=evaluation,
@@ -292,7 +276,7 @@ def _judge(settings: Settings, prepared: Prepared, fitted: _Fitted) -> Outcome:
             None if own is None else own.to_config(),
             {metric: rule.to_config() for metric, rule in rules.items()},
         ),
-        per_label=_per_label(parts["train"], test, test_scores, own, rules[main]),
+        per_label=_per_label(shared.parts.train, test, test_scores, own, rules[main]),
         reliability=_reliability(settings.loss.name, model, test, test_scores),
         curves=curves(fitted.steps, fitted.result.history),
     )
@@ -324,15 +308,15 @@ def _finite(figures: Mapping[str, float]) -> dict[str, float]:
     return {name: float(value) for name, value in figures.items() if np.isfinite(value)}
 
 
-def _facts(parts: Mapping[str, Dataset]) -> DataFacts:
-    samples = sum(len(part) for part in parts.values())
-    total = sum(part.labels.nnz for part in parts.values())
+def _facts(parts: Parts) -> DataFacts:
+    given = [part for part in (parts.train, parts.validation, parts.test) if part is not None]
+    total = sum(part.labels.nnz for part in given)
     return DataFacts(
-        labels=parts["train"].num_labels,
-        cardinality=float(total / samples),
-        train=len(parts["train"]),
-        validation=len(parts["validation"]),
-        test=len(parts["test"]),
+        labels=parts.train.num_labels,
+        cardinality=float(total / sum(len(part) for part in given)),
+        train=len(parts.train),
+        validation=len(parts.validation),
+        test=0 if parts.test is None else len(parts.test),
     )
 
 
@@ -389,7 +373,7 @@ def calibration_error(bins: Sequence[ReliabilityBin]) -> float:
 
 
 def curves(
-    steps: Sequence[training.Progress], history: Sequence[training.Progress]
+    steps: Sequence[TrainingProgress], history: Sequence[TrainingProgress]
 ) -> tuple[Curve, ...]:
     """The training loss as the first fit went, and validation by epoch or by candidate.
 
@@ -414,7 +398,7 @@ def curves(
     )
 
 
-def _thinned(entries: Sequence[training.Progress]) -> Sequence[training.Progress]:
+def _thinned(entries: Sequence[TrainingProgress]) -> Sequence[TrainingProgress]:
     """At most a hundred of them, evenly; the eye sees no more."""
     if len(entries) <= CURVE_POINTS:
         return entries
@@ -438,8 +422,7 @@ def _describe(fault: Exception) -> str:
 
 def provenance(place: Place, started: str, model: str) -> Made:
     """How, where and when."""
-    packages = ["numpy", "scipy", "scikit-learn", "torch"]
-    packages += [] if model == "linear" else ["transformers", "accelerate"]
+    packages = ["numpy", "scipy", "scikit-learn", "torch", *trainer_of(model).packages]
     return Made(
         started=started,
         command=place.command,

@@ -9,7 +9,8 @@ from zlpr.compare.faults import find_faults, unreadable
 from zlpr.compare.folder import RunFolder
 from zlpr.compare.grid import Cell, Grid, cells
 from zlpr.compare.processes import ProcessWorkers, available_cores
-from zlpr.compare.runner import Progress, Workers, missing_cells, run_cells
+from zlpr.compare.runner import ComparisonProgress, Workers, missing_cells, run_cells
+from zlpr.training.registry import trainer_of
 
 
 @dataclass(frozen=True)
@@ -22,16 +23,25 @@ class Plan:
     command: str
 
 
-def plan(grid: Grid, folder: RunFolder, command: str = "") -> Plan:
+def plan(grid: Grid, folder: RunFolder, command: str = "", *, overwrite: bool = False) -> Plan:
     """Check the whole grid and find what is left to do; nothing has run or been written yet.
+
+    Args:
+        grid: what to compare.
+        folder: where records and report go.
+        command: what asked for it.
+        overwrite: put it in the place of a comparison on other data.
 
     Raises:
         UserError: that names every fault of the grid: unknown losses, parameters, metrics and
             settings, values that they do not take, files that are missing or cannot be read,
-            models that cannot load or cannot read the data.
+            models that cannot load or cannot read the data; or the folder holds a comparison on
+            other data.
     """
     faults = find_faults(grid)
     everything = () if faults else tuple(cells(grid))
+    if everything and not overwrite:
+        folder.check_data([cell.settings for cell in everything])
     missing = tuple(missing_cells(everything, folder))
     needed = {cell.settings.data for cell in missing}
     entries = [entry for entry in grid.data if faults or entry.title in needed]
@@ -44,9 +54,9 @@ def carry_out(
     *,
     workers: int | None = None,
     ray: str | None = None,
-    watch: Callable[[Progress], None] = lambda progress: None,
+    watch: Callable[[ComparisonProgress], None] = lambda progress: None,
     seconds: float | None = None,
-) -> Progress:
+) -> ComparisonProgress:
     """Run the missing cells and leave a record of each.
 
     Args:
@@ -59,7 +69,7 @@ def carry_out(
     """
     plan.folder.write_grid([cell.settings for cell in plan.cells], plan.command)
     if not plan.missing:
-        return Progress(plan.missing, 1)
+        return ComparisonProgress(plan.missing, 1)
     place = Place(plan.command, 1, plan.folder.path / "checkpoints")
     chosen, place = _workers(plan, place, workers, ray)
     return run_cells(plan.missing, plan.folder, chosen, place, watch=watch, seconds=seconds)
@@ -85,7 +95,7 @@ def _default_count(plan: Plan, cores: int) -> int:
 
 
 def _trains_encoders(plan: Plan) -> bool:
-    return any(cell.settings.model != "linear" for cell in plan.missing)
+    return any(trainer_of(cell.settings.model).on_accelerator for cell in plan.missing)
 
 
 def _raise_all(faults: Sequence[str]) -> None:

@@ -1,26 +1,25 @@
 """What is wrong with a grid, all of it, before anything runs."""
 
-import contextlib
-import dataclasses
 import inspect
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from zlpr import data, metrics
 from zlpr._errors import UserError
-from zlpr._typed_json import from_plain
-from zlpr.compare.cell import divide
-from zlpr.compare.grid import DataSpec, Grid, models_of, weight_files
+from zlpr.compare.cell import divide_with_test
+from zlpr.compare.grid import DataSpec, Grid, models_of, settings_for
 from zlpr.compare.records import LossSpec
 from zlpr.losses import registry
+from zlpr.models.registry import available, kind_of
 from zlpr.training import TrainingConfig
 from zlpr.training.loss import create_loss
+from zlpr.training.registry import trainer_of
 
 OWN_FIELDS = frozenset({"model", "loss", "loss_params", "seed"})
 """Fields of a training configuration that the grid itself gives."""
@@ -39,7 +38,7 @@ def find_faults(grid: Grid) -> list[str]:
         *(fault for entry in grid.data for fault in _unknown_losses(entry, grid)),
         *(fault for loss in grid.losses for fault in _loss_faults(loss)),
         *_faults_of_models(tuple(models)),
-        *_training_faults(grid),
+        *_training_faults(grid, tuple(models)),
     ]
 
 
@@ -53,12 +52,12 @@ def unreadable(grid: Grid, entries: Iterable[DataSpec]) -> Iterator[str]:
             continue
         try:
             dataset = data.load(entry.path, **entry.read)
-            divide(dataset, entry.split or grid.split, next(iter(grid.seeds), 0))
+            divide_with_test(dataset, entry.split or grid.split, next(iter(grid.seeds), 0))
         except (ValueError, TypeError, OSError) as fault:
             yield f"data {entry.title}: {fault}"
             continue
         for model in models_of(grid, entry):
-            if dataset.texts is None and model.startswith("hf:"):
+            if dataset.texts is None and "features" not in kind_of(model).reads:
                 yield f"data {entry.title}: holds features, and model '{model}' reads texts"
 
 
@@ -116,70 +115,35 @@ def _value_faults(loss: LossSpec, name: str, values: Sequence[Any]) -> Iterator[
 
 def _faults_of_models(models: Sequence[str]) -> Iterator[str]:
     """Asked at the same time, for a hub that does not answer takes its time to say so."""
-    encoders = [model for model in models if model.startswith("hf:")]
-    for model in models:
-        if model != "linear" and model not in encoders:
-            yield f"model '{model}': expected 'linear' or 'hf:NAME_OR_PATH'"
-    if encoders:
-        with _quiet(), ThreadPoolExecutor() as pool:
-            yield from itertools.chain.from_iterable(pool.map(_encoder_faults, encoders))
+    with ThreadPoolExecutor() as pool:
+        yield from itertools.chain.from_iterable(pool.map(_model_faults, models))
 
 
-def _encoder_faults(model: str) -> list[str]:
-    from transformers import AutoConfig
-
-    from zlpr.models.transformer import load_tokenizer
-
-    name = model.removeprefix("hf:")
+def _model_faults(model: str) -> list[str]:
     try:
-        AutoConfig.from_pretrained(name)
-    except Exception as fault:  # whatever a hub, a folder or a broken file can raise
-        reason = (str(fault).strip() or type(fault).__name__).splitlines()[0]
-        return [f"model '{model}' cannot load: {reason}"]
-    faults = []
-    if Path(name).is_dir() and not weight_files(Path(name)):
-        faults.append(f"model '{model}' cannot load: no weights there, such as model.safetensors")
-    try:
-        load_tokenizer(name)
+        return trainer_of(model).faults(model)
     except UserError as fault:
-        faults.append(f"model '{model}': {fault}")
-    return faults
+        return [str(fault)]
 
 
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the hub client's lines on its retries; what it fails with is said in ours."""
-    from huggingface_hub.utils import logging
-
-    from zlpr.models.transformer import quiet
-
-    verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    try:
-        with quiet():
-            yield
-    finally:
-        logging.set_verbosity(verbosity)
-
-
-def _training_faults(grid: Grid) -> Iterator[str]:
+def _training_faults(grid: Grid, models: Sequence[str]) -> Iterator[str]:
     """Each setting is tried by itself, so that one fault does not hide the next."""
-    known = {entry.name for entry in dataclasses.fields(TrainingConfig)}
-    for name, value in grid.training.items():
-        if name not in known:
-            allowed = ", ".join(sorted(known - OWN_FIELDS))
-            yield f"training: no setting '{name}'; there are {allowed}"
-        elif name in OWN_FIELDS:
-            yield f"training: '{name}' belongs to the grid itself"
-        else:
-            try:
-                TrainingConfig(**{name: _typed(name, value)})
-            except ValueError as fault:
-                yield f"training: {fault}"
+    kinds = {model.partition(":")[0] for model in models}
+    for kind in available():
+        if kind in grid.training and kind not in kinds:
+            yield f"training.{kind}: the grid has no such model"
+    faults: dict[str, None] = {}  # one that holds for several models is said once
+    for model in (model for model in models if model.partition(":")[0] in available()):
+        for name, value in settings_for(grid.training, model).items():
+            faults |= dict.fromkeys(_setting_faults(model, name, value))
+    yield from faults
 
 
-def _typed(name: str, value: Any) -> Any:
-    """A training setting as its field wants it, or a `ValueError` that says what that is."""
-    if name == "report_to" and isinstance(value, str):  # the Trainer takes one name as well
-        value = [value]
-    return from_plain(get_type_hints(TrainingConfig)[name], value, name)
+def _setting_faults(model: str, name: str, value: Any) -> Iterator[str]:
+    if name in OWN_FIELDS:
+        yield f"training: '{name}' belongs to the grid itself"
+        return
+    try:
+        TrainingConfig.of({"model": model, name: value})
+    except ValueError as fault:
+        yield f"training: {fault}"

@@ -1,13 +1,16 @@
 """A comparison's folder: its grid, its run records, and which of them may be counted together."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 from zlpr._atomic import write_text
 from zlpr._errors import UserError
 from zlpr.compare.records import RunRecord, Settings, read_records
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -50,9 +53,29 @@ class RunFolder:
         """The list of cells."""
         return self.path / "grid.json"
 
+    def check_data(self, cells: Sequence[Settings]) -> None:
+        """Refuse to put a comparison in the place of one that has other data.
+
+        Raises:
+            UserError: a data set of the comparison that is there is not in the new one, or has
+                changed.
+        """
+        now = {cell.data: cell.fingerprint for cell in cells}
+        gone = [name for name, content in self._data().items() if now.get(name) != content]
+        if gone:
+            why = "with other content" if gone[0] in now else "which this one lacks"
+            raise UserError(
+                f"{self.path}: holds a comparison on {gone[0]} {why}; choose another folder, or "
+                "put this one in its place with --overwrite"
+            )
+
     def write_grid(self, cells: Sequence[Settings], command: str) -> None:
         """Remember which cells the comparison consists of, and the command that asked for it."""
-        grid = {"command": command, "cells": [cell.hash() for cell in cells]}
+        grid = {
+            "command": command,
+            "data": {cell.data: cell.fingerprint for cell in cells},
+            "cells": [cell.hash() for cell in cells],
+        }
         write_text(self.grid_file, json.dumps(grid, indent=1) + "\n")
 
     def select(self) -> Selection:
@@ -77,12 +100,18 @@ class RunFolder:
         return Selection(chosen, missing, (*left_out, *_describe_others(others, chosen)))
 
     def _wanted(self) -> list[str] | None:
+        return self._in_grid(lambda grid: [str(name) for name in grid["cells"]])
+
+    def _data(self) -> dict[str, str]:
+        """Fingerprints of the comparison's data by name; a grid of earlier versions has none."""
+        return self._in_grid(lambda grid: dict(grid.get("data", {}))) or {}
+
+    def _in_grid(self, read: Callable[[Any], T]) -> T | None:
         try:
-            grid = json.loads(self.grid_file.read_text(encoding="utf-8"))
-            return [str(name) for name in grid["cells"]]
+            return read(json.loads(self.grid_file.read_text(encoding="utf-8")))
         except FileNotFoundError:
             return None
-        except (ValueError, KeyError, TypeError) as fault:
+        except (ValueError, KeyError, TypeError, AttributeError) as fault:
             raise UserError(f"{self.grid_file}: not a list of cells ({fault})") from fault
 
 

@@ -4,7 +4,7 @@ A grid is a TOML file:
 
     seeds = 3                      # seeds 0, 1, 2; or a list
     split = "random"               # 8:1:1 anew per seed; "stratified", or "published"
-    models = ["linear"]            # or "hf:NAME_OR_PATH"
+    models = ["linear"]            # or others of 'zlpr models', as "hf:NAME_OR_PATH"
     losses = [
       "zlpr",
       "bce",
@@ -15,8 +15,11 @@ A grid is a TOML file:
       { path = "reviews.csv", name = "Reviews", read = { text = "body" } },
     ]
 
-    [training]                     # fields of zlpr.training.TrainingConfig, for every cell
+    [training]                     # settings that every model of the grid has
     metric = "average_precision"
+
+    [training.linear]              # settings of one kind of model
+    regularisation = 0.3
 """
 
 import dataclasses
@@ -26,17 +29,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from zlpr._digest import tree_digest
 from zlpr._errors import UserError
+from zlpr._named_values import parse_value, split_outside_brackets
 from zlpr._typed_json import from_plain
-from zlpr.compare.records import LossSpec, Settings, SplitMethod
+from zlpr.compare.records import LossSpec, Settings
 from zlpr.compare.version import code_version
+from zlpr.models.registry import DEFAULT, available, kind_of
+from zlpr.training.parts import SPLIT_METHODS, SplitMethod
+from zlpr.training.registry import trainer_of
 
 PRESETS = ("demo", "paper")
 DEMO_FILES = ("demo.py", "demo.txt")
-SPLITS: tuple[SplitMethod, ...] = get_args(SplitMethod)
 
 
 @dataclass(frozen=True)
@@ -116,7 +122,7 @@ def parse_grid(plain: Mapping[str, Any], where: str = "grid") -> Grid:
     faults += [f"{name}: no such entry; there are {', '.join(sorted(known))}" for name in
                sorted(set(plain) - known)]  # fmt: skip
     faults += [f"{name}: missing" for name in ("data", "losses") if not plain.get(name)]
-    entries: dict[str, Any] = {"models": ["linear"], "seeds": 1, "data": [], "losses": []}
+    entries: dict[str, Any] = {"models": [DEFAULT], "seeds": 1, "data": [], "losses": []}
     entries |= {name: value for name, value in plain.items() if name in known}
     readers: dict[str, Callable[[Any], Any]] = {
         "data": lambda value: tuple(_data_spec(entry) for entry in _listed(value)),
@@ -149,11 +155,12 @@ def parse_loss(text: str) -> LossSpec:
     name, _, rest = text.partition(":")
     params: dict[str, Any] = {}
     choose: dict[str, tuple[Any, ...]] = {}
-    for entry in filter(None, rest.split(",")):
+    for entry in split_outside_brackets(rest, ","):
         key, sign, value = entry.partition("=")
-        if not sign or not key or not value:
+        candidates = split_outside_brackets(value, "|")
+        if not sign or not key or not candidates:
             raise UserError(f"loss '{text}': '{entry}' is not PARAMETER=VALUE")
-        values = tuple(parse_value(part) for part in value.split("|"))
+        values = tuple(parse_value(part) for part in candidates)
         if len(values) > 1:
             choose[key] = values
         else:
@@ -198,6 +205,19 @@ def with_split(grid: Grid, split: SplitMethod) -> Grid:
     return replace(grid, split=split, data=data)
 
 
+def settings_for(training: Mapping[str, Any], model: str) -> dict[str, Any]:
+    """The training settings that hold for a model: those for all, and over them its kind's own.
+
+    Examples:
+        >>> settings_for({"metric": "micro_f1", "hf": {"epochs": 3}}, "hf:roberta-base")
+        {'metric': 'micro_f1', 'epochs': 3}
+        >>> settings_for({"metric": "micro_f1", "hf": {"epochs": 3}}, "linear")
+        {'metric': 'micro_f1'}
+    """
+    shared = {name: value for name, value in training.items() if name not in available()}
+    return {**shared, **training.get(kind_of(model).name, {})}
+
+
 def models_of(grid: Grid, entry: DataSpec) -> tuple[str, ...]:
     """The models to train on one of the grid's data sets."""
     return entry.models or grid.models
@@ -211,7 +231,7 @@ def cells(grid: Grid) -> list[Cell]:
     """
     fingerprints = {entry.path: fingerprint(entry.path) for entry in grid.data}
     models = {model for entry in grid.data for model in models_of(grid, entry)}
-    of_models = {model: model_fingerprint(model) for model in models}
+    of_models = {model: trainer_of(model).fingerprint(model) for model in models}
     return [
         Cell(
             Settings(
@@ -223,7 +243,7 @@ def cells(grid: Grid) -> list[Cell]:
                 model_fingerprint=of_models[model],
                 loss=loss,
                 seed=seed,
-                training=grid.training,
+                training=settings_for(grid.training, model),
                 version=code_version(),
             ),
             entry.path,
@@ -248,18 +268,6 @@ def fingerprint(path: str) -> str:
     return tree_digest(root)[:16]
 
 
-def model_fingerprint(model: str) -> str:
-    """Hash of an encoder's files where it is a folder; empty where its name says what it is."""
-    folder = model.removeprefix("hf:")
-    return fingerprint(folder) if folder != model and Path(folder).is_dir() else ""
-
-
-def weight_files(folder: Path) -> list[Path]:
-    """The files in which transformers looks for an encoder's weights."""
-    patterns = ("model*.safetensors", "pytorch_model*.bin")
-    return sorted(path for pattern in patterns for path in folder.glob(pattern))
-
-
 def _data_spec(entry: Any) -> DataSpec:
     return DataSpec(entry) if isinstance(entry, str) else from_plain(DataSpec, entry, "data")
 
@@ -273,10 +281,10 @@ def _loss_spec(entry: Any) -> LossSpec:
 
 
 def _split_method(value: Any) -> SplitMethod:
-    for method in SPLITS:
+    for method in SPLIT_METHODS:
         if value == method:
             return method
-    raise ValueError(f"split: {value!r} where {', '.join(SPLITS)} was expected")
+    raise ValueError(f"split: {value!r} where {', '.join(SPLIT_METHODS)} was expected")
 
 
 def _seeds(value: Any) -> tuple[int, ...]:
@@ -291,13 +299,3 @@ def _seeds(value: Any) -> tuple[int, ...]:
 
 def _listed(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value]
-
-
-def parse_value(text: str) -> Any:
-    """A number, true or false where the text is one, and the text itself otherwise."""
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return {"true": True, "false": False}.get(text.lower(), text)

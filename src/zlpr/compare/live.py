@@ -9,12 +9,12 @@ from typing import Any
 from zlpr._escape import for_terminal
 from zlpr.compare.grid import Cell
 from zlpr.compare.records import RunRecord
-from zlpr.compare.runner import Progress
+from zlpr.compare.runner import ComparisonProgress
 from zlpr.compare.wording import duration
 
 
 @contextmanager
-def display(already_done: int) -> Iterator[Callable[[Progress], None]]:
+def display(already_done: int) -> Iterator[Callable[[ComparisonProgress], None]]:
     """Give a function that shows the progress: live on a terminal, line by line elsewhere.
 
     Args:
@@ -37,7 +37,7 @@ class _LineByLine:
         self._already_done = already_done
         self._shown = 0
 
-    def show(self, progress: Progress) -> None:
+    def show(self, progress: ComparisonProgress) -> None:
         """Print what ended since the last call."""
         total = self._already_done + len(progress.cells)
         for record in progress.finished[self._shown :]:
@@ -48,7 +48,7 @@ class _LineByLine:
             print(line, file=sys.stderr, flush=True)  # noqa: T201
 
 
-def progress_table(progress: Progress, already_done: int) -> Any:
+def progress_table(progress: ComparisonProgress, already_done: int) -> Any:
     """A row per data set and model: done, failed, and what runs right now."""
     from rich.console import Group
     from rich.progress_bar import ProgressBar
@@ -80,7 +80,7 @@ def progress_table(progress: Progress, already_done: int) -> Any:
     return Group(table, below)
 
 
-def _time_left(progress: Progress) -> str:
+def _time_left(progress: ComparisonProgress) -> str:
     left = progress.seconds_left()
     if left is None or not (progress.waiting or progress.running):
         return ""
@@ -98,7 +98,7 @@ def _setting(settings: Any) -> tuple[str, str]:
     return (settings.data, settings.model)
 
 
-def _by_setting(progress: Progress) -> dict[tuple[str, str], list[Cell]]:
+def _by_setting(progress: ComparisonProgress) -> dict[tuple[str, str], list[Cell]]:
     groups: dict[tuple[str, str], list[Cell]] = {}
     for cell in progress.cells:
         groups.setdefault(_setting(cell.settings), []).append(cell)

@@ -17,11 +17,10 @@ from typing import Any, Literal
 from zlpr._atomic import write_text
 from zlpr._errors import UserError
 from zlpr._typed_json import from_plain, schema_of, to_plain
+from zlpr.training.parts import SplitMethod
 
 SCHEMA = 1
 """Raised when the meaning of a record's entries changes; older records are then left out."""
-
-SplitMethod = Literal["random", "stratified", "published"]
 
 
 @dataclass(frozen=True)
@@ -54,10 +53,10 @@ class Settings:
         reading: options given to the reader of the file.
         split: "random" and "stratified" draw 8:1:1 anew for each seed; "published" takes the
             data's own parts.
-        model: "linear" or "hf:NAME".
+        model: a kind of model, as users name it.
         loss: the loss and its parameters.
         seed: draws the split and the initialisation.
-        training: further fields of `zlpr.training.TrainingConfig`.
+        training: further settings of the model's kind, as given.
         version: the package's version and a digest of the code that decides the outcome.
         model_fingerprint: hash of the model's files where it is a folder, so that other weights
             under the same path are another model; empty otherwise.

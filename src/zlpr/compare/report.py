@@ -310,9 +310,9 @@ def _facts(records: Sequence[RunRecord], setting: Setting) -> str:
 def _budget(records: Sequence[RunRecord]) -> list[str]:
     """What was chosen for every loss alike, a sentence or two per kind of model."""
     done = [record for record in records if record.outcome is not None]
-    linear = [record for record in done if record.settings.model == "linear"]
+    linear = [record for record in done if "regularisation" in record.done.chosen]
     searched = [r for r in linear if r.settings.training.get("regularisation") is None]
-    encoders = [record for record in done if record.settings.model != "linear"]
+    encoders = [record for record in done if "epoch" in record.done.chosen]
     lines = []
     if searched:
         lines.append(_search_budget(searched))

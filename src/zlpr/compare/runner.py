@@ -34,7 +34,7 @@ class Workers(Protocol):
 
 
 @dataclass
-class Progress:
+class ComparisonProgress:
     """How far a comparison is; what the live table shows."""
 
     cells: Sequence[Cell]
@@ -95,9 +95,9 @@ def run_cells(
     workers: Workers,
     place: Place,
     *,
-    watch: Callable[[Progress], None] = lambda progress: None,
+    watch: Callable[[ComparisonProgress], None] = lambda progress: None,
     seconds: float | None = None,
-) -> Progress:
+) -> ComparisonProgress:
     """Run cells on workers until all have a record, or until the time is up.
 
     Args:
@@ -108,7 +108,7 @@ def run_cells(
         watch: called a few times per second with the state of things.
         seconds: start no cell after this time; those running are finished.
     """
-    progress = Progress(cells, workers.count, waiting=list(cells))
+    progress = ComparisonProgress(cells, workers.count, waiting=list(cells))
     try:
         while progress.waiting or progress.running:
             late = seconds is not None and time.monotonic() - progress.began > seconds
@@ -128,7 +128,7 @@ def run_cells(
     return progress
 
 
-def _fill(workers: Workers, progress: Progress) -> None:
+def _fill(workers: Workers, progress: ComparisonProgress) -> None:
     """Give every free slot a cell."""
     for slot in range(workers.count):
         if slot not in progress.running and progress.waiting:
@@ -139,7 +139,7 @@ def _fill(workers: Workers, progress: Progress) -> None:
             workers.start(slot, cell)
 
 
-def _next_cell(progress: Progress, slot: int) -> Cell:
+def _next_cell(progress: ComparisonProgress, slot: int) -> Cell:
     """The cell that a free slot should take.
 
     A worker keeps the data and features of one group of cells. It stays with its group while

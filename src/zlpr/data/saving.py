@@ -1,13 +1,11 @@
 """Write data as a folder that `zlpr.data.load` reads back: a file per part, and the labels."""
 
 import contextlib
-import shutil
-import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from zlpr._atomic import write_text
+from zlpr._atomic import folder_beside, write_text
 from zlpr._errors import UserError
 from zlpr.data.dataset import SPLIT_NAMES, Dataset
 from zlpr.data.reading import LABELS_FILE
@@ -59,9 +57,7 @@ def save(dataset: Dataset, folder: str | Path, *, overwrite: bool = False) -> li
 @contextlib.contextmanager
 def _whole_folder(folder: Path, overwrite: bool) -> Iterator[Path]:
     """Give a folder beside `folder`; move its files into it if the block succeeds."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=".part"))
-    try:
+    with folder_beside(folder) as beside:
         yield beside
         taken = sorted(path.name for path in beside.iterdir() if (folder / path.name).exists())
         if taken and not overwrite:
@@ -69,5 +65,3 @@ def _whole_folder(folder: Path, overwrite: bool) -> Iterator[Path]:
         folder.mkdir(exist_ok=True)
         for path in beside.iterdir():
             path.replace(folder / path.name)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)

@@ -1,11 +1,9 @@
 """Write a `Dataset` to a file in any of the formats."""
 
 import os
-import shutil
-import tempfile
 from pathlib import Path
 
-from zlpr._atomic import replacing, write_text
+from zlpr._atomic import folder_beside, replacing, write_text
 from zlpr._errors import UserError
 from zlpr.data.dataset import Dataset
 from zlpr.data.files import COMPRESSED_SUFFIXES, plain_suffix
@@ -58,10 +56,6 @@ def _format_for(path: Path, name: str | None) -> Format:
 def _write_folder(dataset: Dataset, target: Path, chosen: Format) -> None:
     if target.exists():
         raise UserError(f"{target}: exists already")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
-    try:
+    with folder_beside(target) as beside:
         chosen.write(dataset, beside / "data")
         (beside / "data").rename(target)
-    finally:
-        shutil.rmtree(beside)

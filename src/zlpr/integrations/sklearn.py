@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from zlpr import decoding
 from zlpr.decoding import Calibrator
 from zlpr.losses import registry
-from zlpr.training.config import TrainingConfig
+from zlpr.training.linear import LinearConfig
 from zlpr.training.selection import decode_name
 from zlpr.training.solvers import choose_solver
 
@@ -185,8 +185,8 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         shape = (len(sets), len(column))
         return sparse.csr_array((np.ones(where.shape[1], dtype=bool), tuple(where)), shape=shape)
 
-    def _config(self, seed: int) -> TrainingConfig:
-        return TrainingConfig(
+    def _config(self, seed: int) -> LinearConfig:
+        return LinearConfig(
             loss=self.loss,
             loss_params=self.loss_params or {},
             decode=self.decode,
@@ -196,7 +196,7 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         )
 
     def _solve(
-        self, X: Any, labels: Any, config: TrainingConfig
+        self, X: Any, labels: Any, config: LinearConfig
     ) -> tuple[NDArray[np.float32], NDArray[np.float32], int]:
         """Weights (features, labels), biases (labels,), and the steps that it took."""
         if not self.regularisation >= 0:
@@ -208,7 +208,7 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return *solver.model(solution.parameters), solution.steps
 
     def _fit_decoder(
-        self, X: Any, labels: Any, config: TrainingConfig, generator: Any
+        self, X: Any, labels: Any, config: LinearConfig, generator: Any
     ) -> tuple[Any, Calibrator]:
         """The rule, fitted on held-out samples where it has something to fit."""
         info = registry.info(self.loss)

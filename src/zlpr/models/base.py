@@ -82,8 +82,12 @@ class FittedModel(abc.ABC):
         self.calibrator = calibrator or decoding.Calibrator()
 
     @abc.abstractmethod
-    def predict_scores(self, inputs: Any) -> NDArray[np.float32]:
-        """Scores of shape (samples, labels)."""
+    def read(self, inputs: Any) -> Any:
+        """Inputs as the model reads them: features, or tokens."""
+
+    @abc.abstractmethod
+    def score(self, read: Any) -> NDArray[np.float32]:
+        """Scores of shape (samples, labels) of what `read` gave."""
 
     @abc.abstractmethod
     def save_parts(self, folder: Path) -> dict[str, Any]:
@@ -96,6 +100,10 @@ class FittedModel(abc.ABC):
     ) -> "FittedModel":
         """Read what `save_parts` wrote; `shared` holds this class's own constructor arguments."""
 
+    def predict_scores(self, inputs: Any) -> NDArray[np.float32]:
+        """Scores of shape (samples, labels)."""
+        return self.score(self.read(inputs))
+
     def predict_proba(self, inputs: Any) -> NDArray[np.float32]:
         """Calibrated probabilities of shape (samples, labels)."""
         return np.asarray(self.calibrator(self.predict_scores(inputs)), dtype=np.float32)
@@ -105,8 +113,8 @@ class FittedModel(abc.ABC):
         chosen = np.asarray(self.decoder(self.predict_scores(inputs)))
         return [tuple(self.label_names[i] for i in np.flatnonzero(row)) for row in chosen]
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the model folder, whole or not at all."""
+    def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write the model folder, whole or not at all; a model there is replaced only if told."""
         from zlpr.models.folder import save
 
-        save(self, folder)
+        save(self, folder, overwrite=overwrite)

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from zlpr._errors import UserError
+from zlpr.models.feature_config import FeatureConfig
 
 Matrix = sparse.csr_array[Any] | NDArray[Any]
-Analyzer = Literal["auto", "word", "char", "word+char"]
 Integers = NDArray[np.int64]
 
 # Between texts that are searched for words together, and the number it gets among the symbols.
@@ -33,41 +33,6 @@ _SPACES = re.compile(r"\s\s+")
 _TABLE = 2**22
 # Texts turned into symbols at a time: a word as a Python string takes ten times its number.
 _BATCH = 10_000
-
-
-@dataclass(frozen=True, kw_only=True)
-class FeatureConfig:
-    """How the linear model reads text.
-
-    Attributes:
-        analyzer: "word", "char", both, or "auto": character n-grams for text without spaces
-            (Chinese, Japanese, Thai), words otherwise.
-        word_ngrams: shortest and longest run of words.
-        char_ngrams: shortest and longest run of characters.
-        min_count: texts an n-gram must appear in; None takes 1 below 5,000 texts, 2 below 100,000
-            and 3 from there on, where rarer ones add more memory than quality.
-        max_features: keep this many of the most frequent; None keeps all.
-    """
-
-    analyzer: Analyzer = "auto"
-    word_ngrams: tuple[int, int] = (1, 2)
-    char_ngrams: tuple[int, int] = (1, 3)
-    min_count: int | None = None
-    max_features: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.analyzer not in ("auto", "word", "char", "word+char"):
-            raise UserError(f"analyzer {self.analyzer!r}: expected auto, word, char or word+char")
-        for name in ("word_ngrams", "char_ngrams"):
-            shortest, longest = getattr(self, name)
-            if not 1 <= shortest <= longest:
-                raise UserError(
-                    f"{name} ({shortest}, {longest}): expected 1 <= shortest <= longest"
-                )
-        for name in ("min_count", "max_features"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UserError(f"{name} {value}: expected at least 1")
 
 
 class TextFeatures:

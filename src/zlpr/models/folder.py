@@ -9,36 +9,42 @@ README.md          the model card
 """
 
 import contextlib
-import importlib
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from zlpr import __version__, decoding
+from zlpr._atomic import folder_beside, locked
 from zlpr._digest import file_digest
 from zlpr._errors import UserError
 from zlpr.models.base import FittedModel, TrainingRecord
 from zlpr.models.card import model_card
+from zlpr.models.registry import saved_as
 
 CONFIG, METRICS, CARD = "config.json", "metrics.json", "README.md"
 # Not needed to load a model, and a user may well edit the card.
 UNCHECKED = frozenset({CONFIG, METRICS, CARD})
 
 
-def save(model: FittedModel, folder: str | os.PathLike[str]) -> None:
+def save(model: FittedModel, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Write a model folder; a previous model there stays whole until the new one is complete.
 
-    Files in the folder that are not the previous model's own are kept.
+    Args:
+        model: what to write.
+        folder: made if need be.
+        overwrite: replace a model that the folder holds; files that are not its own are kept.
 
     Raises:
-        UserError: `folder` holds something that is not a model.
+        UserError: `folder` holds a model and `overwrite` is not given, or something else; or
+            another process is writing to it.
         OSError: it cannot be written, as on a full disk; what was there is untouched.
     """
-    with replacing_folder(Path(folder)) as beside:
+    target = Path(folder)
+    with folder_beside(target) as beside:
+        check_writable(target, overwrite=overwrite)
         parts = model.save_parts(beside)
         record = model.record
         _write_json(beside / METRICS, record.metrics)
@@ -67,6 +73,8 @@ def save(model: FittedModel, folder: str | os.PathLike[str]) -> None:
             },
         }
         _write_json(beside / CONFIG, config)
+        _make_ordinary(beside)
+        _swap(beside, target)
 
 
 def load(folder: str | os.PathLike[str]) -> FittedModel:
@@ -122,19 +130,7 @@ def _read_model(folder: Path, config: Mapping[str, Any]) -> FittedModel:
             seconds=training["seconds"],
         ),
     }
-    return _model_class(config["zlpr_model"]).load_parts(folder, config, shared)
-
-
-def _model_class(kind: str) -> type[FittedModel]:
-    from zlpr.models.linear import LinearModel
-
-    if kind == LinearModel.kind:
-        return LinearModel
-    if kind == "zlpr_transformer":
-        module = importlib.import_module("zlpr.models.transformer")
-        transformer: type[FittedModel] = module.TransformerModel
-        return transformer
-    raise UserError(f"model kind {kind!r}: this version reads zlpr_linear and zlpr_transformer")
+    return saved_as(config["zlpr_model"]).load_class().load_parts(folder, config, shared)
 
 
 def _read_metrics(folder: Path) -> dict[str, dict[str, float]]:
@@ -163,20 +159,15 @@ def _check_files(folder: Path, config: Mapping[str, Any]) -> None:
 
 
 @contextlib.contextmanager
-def replacing_folder(target: Path) -> Iterator[Path]:
-    """Give a temporary folder beside `target`; put it in `target`'s place if the block succeeds."""
-    check_writable(target)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part"))
-    try:
-        yield beside
-        beside.chmod(0o777 & ~_umask())
-        for path in beside.iterdir():
-            path.chmod(0o666 & ~_umask())
-            _flush(path)
-        _swap(beside, target)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+def claim_folder(target: Path, *, overwrite: bool = False) -> Iterator[None]:
+    """Keep a folder for a model that is yet to be trained, so that a mistake shows first.
+
+    Raises:
+        UserError: another process has claimed it, or it holds a model or something else.
+    """
+    with locked(target):
+        check_writable(target, overwrite=overwrite)
+        yield
 
 
 def _swap(beside: Path, target: Path) -> None:
@@ -209,8 +200,8 @@ def _discard(previous: Path, target: Path) -> None:
     shutil.rmtree(previous)
 
 
-def check_writable(target: Path) -> None:
-    """Refuse a folder that is neither empty nor a model: it is somebody's."""
+def check_writable(target: Path, *, overwrite: bool = False) -> None:
+    """Refuse a folder that is not empty: its content is somebody's, and so is a model in it."""
     previous = _previous(target)
     if previous.exists() and not target.exists():
         previous.replace(target)  # a save was interrupted between its two renames
@@ -221,12 +212,25 @@ def check_writable(target: Path) -> None:
             read_config(target)
         except UserError as fault:
             raise UserError(f"{fault}; choose another folder to write the model to") from None
+        if not overwrite:
+            raise UserError(
+                f"{target}: holds a model already; choose another folder, or replace it "
+                "(overwrite=True, --overwrite)"
+            )
     elif target.exists() and not target.is_dir():
         raise UserError(f"{target}: a file; choose a folder to write the model to")
 
 
 def _previous(target: Path) -> Path:
     return target.with_name(f".{target.name}.previous")
+
+
+def _make_ordinary(folder: Path) -> None:
+    """Give a temporary folder the rights that users expect, and bring its files to the disk."""
+    folder.chmod(0o777 & ~_umask())
+    for path in folder.iterdir():
+        path.chmod(0o666 & ~_umask())
+        _flush(path)
 
 
 def _umask() -> int:

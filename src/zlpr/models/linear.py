@@ -43,15 +43,11 @@ class LinearModel(FittedModel):
         self.bias = bias
         self.text_features = text_features
 
-    def predict_scores(self, inputs: Any) -> NDArray[np.float32]:
-        """Scores of shape (samples, labels) for texts, or for a feature matrix."""
-        return self.scores_of_features(self._features(inputs))
-
-    def scores_of_features(self, features: Any) -> NDArray[np.float32]:
+    def score(self, read: Any) -> NDArray[np.float32]:
         """Scores of shape (samples, labels) for features that are already extracted."""
-        return np.asarray(features @ self.weight + self.bias, dtype=np.float32)
+        return np.asarray(read @ self.weight + self.bias, dtype=np.float32)
 
-    def _features(self, inputs: Any) -> Any:
+    def read(self, inputs: Any) -> Any:
         """The features that the weights are for, or a line that says what was expected."""
         if self.text_features is not None:
             if isinstance(inputs, str) or not all(isinstance(text, str) for text in inputs):

@@ -51,13 +51,16 @@ class TransformerModel(FittedModel):
         self.tokenizer = tokenizer
         self.max_length = max_length
 
-    def predict_scores(self, inputs: Any) -> NDArray[np.float32]:
-        """Scores of shape (texts, labels), in the order of the texts."""
+    def read(self, inputs: Any) -> TokenizedTexts:
+        """The tokens of texts."""
         texts = [] if isinstance(inputs, str) else list(inputs)
         if isinstance(inputs, str) or not all(isinstance(text, str) for text in texts):
             raise UserError("a transformer reads texts: give a list of strings")
-        tokens = tokenize(self.tokenizer, texts, self.max_length)
-        return score(self.network, tokens, Padding.of(self.tokenizer))
+        return tokenize(self.tokenizer, texts, self.max_length)
+
+    def score(self, read: TokenizedTexts) -> NDArray[np.float32]:
+        """Scores of shape (texts, labels), in the order of the texts."""
+        return score(self.network, read, Padding.of(self.tokenizer))
 
     def save_parts(self, folder: Path) -> dict[str, Any]:
         """Write what `AutoModelForSequenceClassification` and `AutoTokenizer` read."""
@@ -116,6 +119,17 @@ def load_network(name_or_path: str, **options: Any) -> "PreTrainedModel":
     return network
 
 
+def load_encoder_config(name_or_path: str) -> Any:
+    """The configuration of an encoder, from the hub or a folder."""
+    from transformers import AutoConfig
+
+    with quiet():
+        try:
+            return AutoConfig.from_pretrained(name_or_path, trust_remote_code=False)
+        except Exception as error:
+            raise UserError(_cannot_load("model", name_or_path, error)) from error
+
+
 def load_tokenizer(name_or_path: str, **options: Any) -> "PreTrainedTokenizerBase":
     """The tokenizer of a model; one without a padding token pads with its end-of-text token.
 
@@ -140,18 +154,43 @@ def load_tokenizer(name_or_path: str, **options: Any) -> "PreTrainedTokenizerBas
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Without transformers' progress bars and its report on the weights of a new head."""
+    """Without transformers' progress bars, its report on a new head, and the hub's on retries."""
+    from huggingface_hub.utils import logging as hub
     from transformers.utils import logging
 
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    hub_verbosity = hub.get_verbosity()
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    hub.set_verbosity_error()  # type: ignore[no-untyped-call]
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         yield
     finally:
         logging.set_verbosity(verbosity)
+        hub.set_verbosity(hub_verbosity)
         if bars:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+def encoder_faults(name_or_path: str) -> list[str]:
+    """What keeps an encoder from being loaded, found without reading its weights."""
+    faults = []
+    path = Path(name_or_path)
+    with quiet():
+        try:
+            load_encoder_config(name_or_path)
+            if path.is_dir() and not weight_files(path):
+                faults.append(f"no weights in {path}, such as model.safetensors")
+            load_tokenizer(name_or_path)
+        except UserError as fault:
+            faults.append(str(fault))
+    return faults
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The files in which transformers looks for an encoder's weights."""
+    patterns = ("model*.safetensors", "pytorch_model*.bin")
+    return sorted(path for pattern in patterns for path in folder.glob(pattern))
 
 
 def _cannot_load(what: str, name_or_path: str, error: Exception) -> str:

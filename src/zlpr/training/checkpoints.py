@@ -19,8 +19,8 @@ from zlpr import __version__
 from zlpr._atomic import write_text
 from zlpr._digest import file_digest
 from zlpr._errors import UserError
-from zlpr.data import Dataset, data_digest
 from zlpr.training.config import TrainingConfig
+from zlpr.training.parts import Parts
 
 RUN, SEAL, STATE = "run.json", "seal.json", "trainer_state.json"
 logger = logging.getLogger(__name__)
@@ -52,15 +52,15 @@ def claim(folder: Path, run: Mapping[str, Any]) -> None:
     write_text(folder / RUN, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
 
 
-def describe_run(train: Dataset, validation: Dataset, config: TrainingConfig) -> dict[str, Any]:
+def describe_run(parts: Parts, config: TrainingConfig) -> dict[str, Any]:
     """What decides the result of a run; reporting does not."""
     settings = {key: value for key, value in config.to_dict().items() if key != "report_to"}
     return {
         **settings,
         "zlpr": __version__,
         "torch": torch.__version__,
-        "training data": data_digest(train),
-        "validation data": data_digest(validation),
+        "data": parts.digests,
+        "split": [parts.method, parts.seed],
     }
 
 

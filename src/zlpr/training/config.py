@@ -1,31 +1,43 @@
-"""What a training run is told, and what it gives back."""
+"""What a training run is told: what all kinds of models share, and how a kind adds its own.
+
+A kind's settings are a subclass of `TrainingConfig` beside its trainer; `TrainingConfig(...)` gives
+the one that its model is of, and refuses by name what that kind does not have. A field's help
+stands with it, and becomes that of the command line's flag.
+"""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
-from zlpr import decoding
 from zlpr._errors import UserError
-from zlpr.decoding import DECISION_METRICS
-from zlpr.losses import available
-from zlpr.metrics import METRICS
-from zlpr.models.base import FittedModel
-from zlpr.models.features import FeatureConfig
+from zlpr._names import unknown
+from zlpr._typed_json import from_plain
+from zlpr.models.registry import DEFAULT, available, kind_of
 
-Preset = Literal["default", "paper"]
-DECODE_NAMES = ("auto", *decoding.available())
+AUTO = "auto"
+
+
+def setting(default: Any, help: str, **shown: Any) -> Any:  # noqa: A002
+    """A field of a configuration with the words that explain it.
+
+    Args:
+        default: its value where none is given.
+        help: what it does, in one line.
+        **shown: how the command line shows it, such as `metavar="N"`.
+    """
+    return field(default=default, metadata={"help": help, **shown})
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    """Everything that decides what a run computes; a field left at None takes its model's default.
+    """Everything that decides what a run computes; a field left at None takes its kind's default.
+
+    Made by this name it is of the class that belongs to `model`, as `pathlib.Path(...)` is a path
+    of the system's own kind; it then takes that kind's settings as well, and no others.
 
     Attributes:
-        model: "linear", or "hf:NAME_OR_PATH" for a transformers encoder.
+        model: a kind of `zlpr.models`, as "linear" or "hf:NAME_OR_PATH".
         loss: a name of the losses' registry.
         loss_params: the loss's own parameters, such as `{"pos_weight": 2.7}`.
         seed: of initialisation, shuffling and dropout; the same seed gives the same bits.
@@ -35,145 +47,119 @@ class TrainingConfig:
         decode_metric: what the fitted rule maximises on validation.
         metric: what validation chooses by (regularisation, checkpoint, early stopping). The
             default does not collapse while early models predict nothing.
-        preset: "paper" sets the paper's optimiser and epochs and its loss parameters.
-        regularisation: of the linear model, `r` in `sum of losses + r/2 |W|^2`;
-            None chooses on validation.
-        features: how the linear model reads text.
-        learning_rate: of Adam.
-        epochs: passes over the training data, for what trains in batches.
-        batch_size: samples per optimiser step, over all processes and accumulation steps.
-        max_length: tokens that a transformer reads of a text; None reads up to 512, or what the
-            model can. Batches are padded to their own longest text, so short texts cost no more.
-        accumulation_steps: forward passes per optimiser step.
-        mixed_precision: "no", "fp16", "bf16", or "auto" for bf16 where the hardware is fast at it.
-        patience: evaluations without improvement before stopping early; None never stops early.
-        label_smoothing: mass moved from the hard targets, in [0, 1).
-        r_drop: weight of the divergence between two dropout passes.
-        vat: weight of the divergence under a virtual adversarial step on the embeddings.
-        mixup: the Beta distribution's parameter; 0 is off.
-        report_to: the Trainer's reporters, such as "tensorboard".
-        process_timeout: seconds that one of several processes waits for the others before it
-            gives up with an error.
 
     Examples:
-        >>> TrainingConfig(loss="bce", regularisation=1.0).model
-        'linear'
+        >>> TrainingConfig(loss="bce", regularisation=1.0)
+        LinearConfig(model='linear', loss='bce', ..., regularisation=1.0, ...)
+        >>> TrainingConfig(max_length=64)
+        Traceback (most recent call last):
+        zlpr._errors.UserError: model linear has no setting 'max_length' (hf has); there are: ...
     """
 
-    model: str = "linear"
-    loss: str = "zlpr"
+    model: str = DEFAULT
+    loss: str = setting("zlpr", "a name from 'zlpr losses'")
     loss_params: Mapping[str, Any] = field(default_factory=dict)
-    seed: int = 0
-    decode: str = "auto"
-    decode_metric: str = "micro_f1"
-    metric: str = "average_precision"
-    preset: Preset = "default"
-    regularisation: float | None = None
-    features: FeatureConfig = field(default_factory=FeatureConfig)
-    learning_rate: float | None = None
-    epochs: int | None = None
-    batch_size: int | None = None
-    max_length: int | None = None
-    accumulation_steps: int = 1
-    mixed_precision: Literal["auto", "no", "fp16", "bf16"] = "auto"
-    patience: int | None = None
-    label_smoothing: float = 0.0
-    r_drop: float = 0.0
-    vat: float = 0.0
-    mixup: float = 0.0
-    report_to: tuple[str, ...] = ()
-    process_timeout: float = 600.0
+    seed: int = setting(0, "of initialisation, shuffling and dropout")
+    decode: str = setting(
+        AUTO,
+        "how scores become label sets: auto fits one threshold on validation data, or the number "
+        "of labels for a loss that only ranks; zero keeps the paper's bound; or a rule of "
+        "zlpr.decoding",
+        metavar="RULE",
+    )
+    decode_metric: str = setting("micro_f1", "what the rule is fitted for", metavar="METRIC")
+    metric: str = setting(
+        "average_precision",
+        "what validation chooses by; the default does not collapse while a model predicts nothing",
+    )
+
+    def __new__(cls, **settings: Any) -> Self:
+        """The class of the model's kind, once its settings are known to be among those it has."""
+        from zlpr.training.registry import config_of
+
+        if cls is TrainingConfig:
+            kind = config_of(settings.get("model", DEFAULT))
+            check_names(kind, settings)
+            return object.__new__(kind)  # type: ignore[return-value]
+        return object.__new__(cls)
 
     def __post_init__(self) -> None:
-        if self.model != "linear" and not self.model.startswith("hf:"):
-            raise UserError(f"model {self.model!r}: expected 'linear' or 'hf:NAME_OR_PATH'")
-        for name, allowed in (
-            ("loss", available()),
-            ("decode", DECODE_NAMES),
-            ("metric", tuple(name for name, metric in METRICS.items() if metric.needs)),
-            ("decode_metric", DECISION_METRICS),
-            ("preset", get_args(Preset)),
+        from zlpr import decoding, losses, metrics
+
+        kind_of(self.model)
+        judged = [name for name, metric in metrics.METRICS.items() if metric.needs]
+        for name, what, allowed in (
+            ("loss", "loss", losses.available()),
+            ("decode", "rule", (AUTO, *decoding.available())),
+            ("decode_metric", "metric of label sets", decoding.DECISION_METRICS),
+            ("metric", "metric", judged),
         ):
-            value = getattr(self, name)
-            if value not in allowed:
-                raise UserError(f"{name} {value!r}: expected one of {', '.join(allowed)}")
-        for name in (
-            "regularisation",
-            "learning_rate",
-            "epochs",
-            "batch_size",
-            "max_length",
-            "accumulation_steps",
-            "patience",
-            "process_timeout",
-        ):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise UserError(f"{name} {value!r}: expected a number above 0")
-        if not 0 <= self.label_smoothing < 1:
-            raise UserError(
-                f"label_smoothing {self.label_smoothing!r}: expected a number in [0, 1)"
-            )
-        for name in ("r_drop", "vat", "mixup"):
-            if not getattr(self, name) >= 0:
-                raise UserError(f"{name} {getattr(self, name)!r}: expected a number of at least 0")
+            if getattr(self, name) not in allowed:
+                raise UserError(f"{name}: {unknown(what, getattr(self, name), allowed)}")
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> "TrainingConfig":
+        """The configuration from plain values, as TOML, JSON and the command line have them.
+
+        Raises:
+            UserError: a setting that the kind does not have, or a value of the wrong type.
+        """
+        from zlpr.training.registry import config_of
+
+        kind = config_of(values.get("model", DEFAULT))
+        check_names(kind, values)
+        try:
+            return from_plain(kind, values)
+        except UserError:
+            raise
+        except ValueError as fault:
+            raise UserError(str(fault)) from fault
 
     def to_dict(self) -> dict[str, Any]:
         """The settings as plain JSON values."""
         return dataclasses.asdict(self)
 
 
-@dataclass(frozen=True)
-class Progress:
-    """One line of a training history, also handed to the progress callback as it happens.
-
-    Attributes:
-        stage: what is being done, such as "regularisation 0.3" or "epoch".
-        step: how far, counted from 1.
-        total: of how many; 0 where that is not known.
-        loss: the training objective.
-        metric: the chosen metric on validation, where it was measured.
-        seconds: since the run began.
-    """
-
-    stage: str
-    step: int
-    total: int
-    loss: float
-    metric: float | None = None
-    seconds: float = 0.0
+def check_names(kind: type[TrainingConfig], names: Iterable[str]) -> None:
+    """Refuse a setting that a kind of model does not have, and say which kind does."""
+    known = [entry.name for entry in dataclasses.fields(kind)]
+    for name in names:
+        if name not in known:
+            raise _unknown_setting(kind, name, known)
 
 
-ProgressCallback = Callable[[Progress], None]
+def _unknown_setting(kind: type[TrainingConfig], name: str, known: Iterable[str]) -> UserError:
+    from zlpr.training.registry import config_of_kind, kind_of_config
+
+    others = [
+        other
+        for other in available()
+        if name in {entry.name for entry in dataclasses.fields(config_of_kind(other))}
+    ]
+    hint = f" ({', '.join(others)} {'has' if len(others) == 1 else 'have'})" if others else ""
+    if hint:
+        listed = f"; there are: {', '.join(known)}"
+    else:
+        listed = str(unknown("setting", name, known)).partition(repr(name))[2]
+    return UserError(f"model {kind_of_config(kind)} has no setting {name!r}{hint}{listed}")
 
 
-@dataclass(frozen=True)
-class Trained:
-    """What the trainer of one kind of model hands to `fit`; attributes as in `FitResult`."""
-
-    model: FittedModel
-    history: tuple[Progress, ...]
-    chosen: Mapping[str, float]
-    validation_scores: NDArray[np.float32]
-    num_features: int
+def check_above_zero(config: TrainingConfig, names: Iterable[str]) -> None:
+    """Refuse a number that is given and not above 0."""
+    for name in names:
+        value = getattr(config, name)
+        if value is not None and not value > 0:
+            raise UserError(f"{name} {value!r}: expected a number above 0")
 
 
-@dataclass(frozen=True)
-class FitResult:
-    """A fitted model and how it came to be.
+def check_at_least_zero(config: TrainingConfig, names: Iterable[str]) -> None:
+    """Refuse a negative number."""
+    for name in names:
+        if not getattr(config, name) >= 0:
+            raise UserError(f"{name} {getattr(config, name)!r}: expected a number of at least 0")
 
-    Attributes:
-        model: ready to predict, with its `decoder` and `calibrator`.
-        history: what happened, in order.
-        chosen: what validation chose, such as {"regularisation": 0.3} or {"epoch": 4}.
-        validation_scores: the model's scores of the validation samples, (samples, labels).
-        num_features: columns of the linear model's features, or the encoder's width.
-        seconds: of the whole fit, features, decoding and calibration included.
-    """
 
-    model: FittedModel
-    history: tuple[Progress, ...]
-    chosen: Mapping[str, float]
-    validation_scores: NDArray[np.float32]
-    num_features: int
-    seconds: float
+def check_share(config: TrainingConfig, name: str) -> None:
+    """Refuse a number outside [0, 1)."""
+    if not 0 <= getattr(config, name) < 1:
+        raise UserError(f"{name} {getattr(config, name)!r}: expected a number in [0, 1)")

@@ -20,7 +20,7 @@ loss's own link of the scores, `sigma(2 s)` for ZLPR and `sigma(s)` for binary c
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,8 @@ from torch import Tensor, nn
 
 from zlpr._errors import UserError
 from zlpr.losses import registry, zlpr_divergence
-from zlpr.training.config import TrainingConfig
+from zlpr.training.linear import LinearConfig
+from zlpr.training.transformer import TransformerConfig
 
 RADIUS = 1.0
 """Length of the adversarial step over a text's token embeddings, each of which is about as long."""
@@ -46,7 +47,8 @@ class Extras:
         r_drop: weight of the divergence between two dropout passes.
         vat: weight of the divergence under the adversarial step.
         power_iterations: of the adversarial step's search.
-        link_scale: `k` in the probability `sigma(k s)` that the divergence compares.
+        link_scale: `k` in the probability `sigma(k s)` that the divergence compares; None where
+            neither r_drop nor vat is on, or to take that of a loss given by name.
 
     Examples:
         >>> Extras(label_smoothing=0.1).smooth(torch.tensor([1.0, 0.0]))
@@ -58,18 +60,32 @@ class Extras:
     r_drop: float = 0.0
     vat: float = 0.0
     power_iterations: int = 1
-    link_scale: float = 2.0
+    link_scale: float | None = None
 
     @classmethod
-    def of(cls, config: TrainingConfig) -> "Extras":
+    def of(cls, config: TransformerConfig) -> "Extras":
         """The extras that the settings ask for, with the link of the loss they name."""
         return cls(
             label_smoothing=config.label_smoothing,
             mixup=config.mixup,
             r_drop=config.r_drop,
             vat=config.vat,
-            link_scale=registry.info(config.loss).link_scale or 2.0,
-        )
+        ).linked(config.loss)
+
+    def linked(self, loss: str) -> "Extras":
+        """These extras with the link of a loss of the registry, where they compare probabilities.
+
+        Raises:
+            UserError: they do, and the loss has none.
+        """
+        if not (self.r_drop or self.vat) or self.link_scale is not None:
+            return self
+        scale = registry.info(loss).link_scale
+        if scale is None:
+            raise UserError(
+                f"r_drop and vat compare probabilities, and {loss} has none: it only ranks"
+            )
+        return replace(self, link_scale=scale)
 
     def smooth(self, targets: Tensor) -> Tensor:
         """Targets moved towards a half."""
@@ -79,6 +95,8 @@ class Extras:
 
     def divergence(self, scores: Tensor, other: Tensor, *, symmetric: bool = False) -> Tensor:
         """`D` per sample, shape (samples,), of scores of shape (samples, labels)."""
+        if self.link_scale is None:
+            raise ValueError("r_drop and vat compare probabilities sigma(k s): give link_scale=k")
         half = self.link_scale / 2  # zlpr_divergence compares sigma(2 s)
         return zlpr_divergence(scores * half, other * half, symmetric=symmetric, reduction="none")
 
@@ -235,21 +253,16 @@ def without_dropout(network: nn.Module) -> Iterator[None]:
         network.train(training)
 
 
-def soften(loss: nn.Module, config: TrainingConfig, num_labels: int) -> nn.Module:
+def soften(loss: nn.Module, config: LinearConfig, num_labels: int) -> nn.Module:
     """The linear model's loss under the extras of the settings, itself where there are none.
 
     Label smoothing and mixup change scores and targets alone. R-Drop and virtual adversarial
     training need an encoder.
 
     Raises:
-        UserError: an extra does not suit the model or the loss.
+        UserError: an extra does not suit the loss.
     """
-    extras = Extras.of(config)
-    if extras.r_drop or extras.vat:
-        raise UserError(
-            "r_drop needs dropout and vat token embeddings; the linear model has neither: "
-            "choose a transformer, hf:NAME_OR_PATH"
-        )
+    extras = Extras(label_smoothing=config.label_smoothing, mixup=config.mixup)
     if not extras.label_smoothing and not extras.mixup:
         return loss
     check_soft_targets(loss, num_labels)

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from zlpr.losses import registry
 from zlpr.models.features import Matrix
-from zlpr.training.config import TrainingConfig
 from zlpr.training.extras import Softened, soften
 from zlpr.training.lbfgs import Step, minimise
+from zlpr.training.linear import LinearConfig
 from zlpr.training.loss import bound_of, create_loss
 from zlpr.training.objective import (
     LinearObjective,
@@ -99,7 +99,7 @@ class WholeData(Solver):
         self,
         features: Matrix,
         labels: Any,
-        config: TrainingConfig,
+        config: LinearConfig,
         *,
         tolerance: float = TOLERANCE,
         max_iterations: int = MAX_ITERATIONS,
@@ -155,7 +155,7 @@ class Batches(Solver):
     The learning rate falls to zero along a half cosine over the epochs.
     """
 
-    def __init__(self, features: Matrix, labels: Any, config: TrainingConfig) -> None:
+    def __init__(self, features: Matrix, labels: Any, config: LinearConfig) -> None:
         loss = create_loss(config, labels)
         self.bound = bound_of(loss)
         self.loss = soften(loss, config, labels.shape[1])
@@ -272,7 +272,7 @@ class _Adam:
 def choose_solver(
     features: Matrix,
     labels: Any,
-    config: TrainingConfig,
+    config: LinearConfig,
     *,
     tolerance: float = TOLERANCE,
     max_iterations: int = MAX_ITERATIONS,

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset
 from transformers import Trainer
 
+from zlpr._errors import UserError
 from zlpr.losses import registry
 from zlpr.training.batches import FILLER, FilledCollator, FilledRows, GlobalBatches
 from zlpr.training.extras import Extras, Objective, objective
@@ -39,6 +40,7 @@ class MultiLabelTrainer(Trainer):
         over_batch: whether a loss given as a module looks at more than one sample at a time.
         extras: label smoothing, mixup, R-Drop, virtual adversarial training.
         batch_size: samples of an optimiser step; None takes the Trainer's arguments' product.
+        *arguments: as `transformers.Trainer` takes them by position, the model first.
         **options: everything that `transformers.Trainer` takes.
 
     Examples:
@@ -52,7 +54,7 @@ class MultiLabelTrainer(Trainer):
 
     def __init__(
         self,
-        *,
+        *arguments: Any,
         loss: str | nn.Module = "zlpr",
         loss_params: Mapping[str, Any] | None = None,
         over_batch: bool = False,
@@ -60,13 +62,17 @@ class MultiLabelTrainer(Trainer):
         batch_size: int | None = None,
         **options: Any,
     ) -> None:
-        super().__init__(**options)
+        super().__init__(*arguments, **options)
+        extras = extras or Extras()
         if isinstance(loss, str):
             over_batch = registry.info(loss).over_batch
+            extras = extras.linked(loss)
+        elif (extras.r_drop or extras.vat) and extras.link_scale is None:
+            raise UserError("r_drop and vat need the loss's link: give Extras(link_scale=…)")
         module = registry.create(loss, **(loss_params or {})) if isinstance(loss, str) else loss
         self.loss: nn.Module = module.to(self.args.device)
         self.over_batch = over_batch
-        self.extras = extras or Extras()
+        self.extras = extras
         self.batch_size = batch_size
         self._step: _Step | None = None
 

@@ -1,48 +1,28 @@
-"""Fine-tuning of a transformers encoder: from data and settings to a fitted model."""
+"""Settings of a fine-tuned encoder, and its trainer; the fine-tuning is in `fine_tuning.py`."""
 
-import contextlib
-import itertools
-import math
-import os
-import random
-import re
-import shutil
-import tempfile
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-import numpy as np
-import torch
-import transformers
-from accelerate import PartialState
-from accelerate.utils import broadcast_object_list
-from safetensors import SafetensorError
-from torch import nn
-from torch.utils.data import SequentialSampler
-from transformers import EarlyStoppingCallback, PrinterCallback, TrainerCallback, TrainingArguments
-from transformers.trainer_callback import TrainerState
-from transformers.trainer_utils import rotate_checkpoints
-
+from zlpr._digest import tree_digest
 from zlpr._errors import UserError
-from zlpr.data import Dataset
-from zlpr.losses import registry
-from zlpr.models.base import TrainingRecord
-from zlpr.models.tokens import Padding, readable_length, tokenize
-from zlpr.models.transformer import TransformerModel, load_network, load_tokenizer, quiet, score
-from zlpr.training import checkpoints
-from zlpr.training.batches import LabelledTexts, PaddedBatches
-from zlpr.training.config import Progress, ProgressCallback, Trained, TrainingConfig
-from zlpr.training.extras import Extras, check_soft_targets
-from zlpr.training.loss import bound_of, create_loss
-from zlpr.training.selection import is_better, validation_metric
-from zlpr.training.trainer import MultiLabelTrainer
+from zlpr.models.registry import argument_of
+from zlpr.training.base import ModelTrainer, ProgressCallback, Trained
+from zlpr.training.config import (
+    TrainingConfig,
+    check_above_zero,
+    check_at_least_zero,
+    check_share,
+    setting,
+)
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from zlpr.data import Dataset
+    from zlpr.training.fine_tuning import TokenizedParts
+
+Preset = Literal["default", "paper"]
+Precision = Literal["auto", "no", "fp16", "bf16"]
 
 
 @dataclass(frozen=True)
@@ -91,411 +71,114 @@ RECIPES: Mapping[str, Recipe] = {
         max_gradient_norm=0.0,
     ),
 }
-_BOARD = "TENSORBOARD_LOGGING_DIR"  # where Trainer's TensorBoard logs go if it is set
 
 
-def train_transformer(
-    train: Dataset,
-    validation: Dataset,
-    config: TrainingConfig,
-    *,
-    checkpoint: Path | None = None,
-    progress: ProgressCallback | None = None,
-) -> Trained:
-    """Fine-tune the encoder that `config.model` names, and keep its best epoch.
+@dataclass(frozen=True, kw_only=True)
+class TransformerConfig(TrainingConfig):
+    """Settings of a fine-tuned transformers encoder.
 
-    Under `torchrun` every process calls this with the same arguments and gets the same model back.
-
-    Args:
-        train: texts that the weights are fitted to.
-        validation: texts that the best epoch is chosen on.
-        config: the settings; what they leave at None comes from `RECIPES`.
-        checkpoint: folder for the state after each epoch, on a disk that all processes see; a run
-            finds its own state there and goes on from it to the same result. None keeps none.
-        progress: called on the main process as the run goes.
+    Attributes:
+        preset: "paper" is the paper's optimiser, at its learning rate and for its epochs.
+        learning_rate: of Adam.
+        epochs: passes over the training data.
+        batch_size: samples per optimiser step, over all processes and accumulation steps.
+        max_length: tokens read of a text; None reads up to 512, or what the model can. Batches
+            are padded to their own longest text, so short texts cost no more.
+        accumulation_steps: forward passes per optimiser step.
+        mixed_precision: "no", "fp16", "bf16", or "auto" for bf16 where the hardware is fast at it.
+        patience: evaluations without improvement before stopping early; None never stops early.
+        label_smoothing: mass moved from the hard targets, in [0, 1).
+        r_drop: weight of the divergence between two dropout passes.
+        vat: weight of the divergence under a virtual adversarial step on the embeddings.
+        mixup: the Beta distribution's parameter; 0 is off.
+        report_to: the Trainer's reporters, such as "tensorboard"; one, or several.
+        process_timeout: seconds that one of several processes waits for the others before it
+            gives up with an error.
     """
-    if train.texts is None or validation.texts is None:
-        raise UserError(f"model {config.model!r} reads texts, and this data holds features")
-    if "tensorboard" in config.report_to and checkpoint is None and not os.environ.get(_BOARD):
-        raise UserError(
-            f"tensorboard's logs go to the checkpoint folder: give one, or set {_BOARD}"
+
+    preset: Preset = setting("default", "paper: the optimiser Adam at 2e-4 for 20 epochs")
+    learning_rate: float | None = setting(None, "of the optimiser Adam", metavar="RATE")
+    epochs: int | None = setting(None, "passes over the training data", metavar="N")
+    batch_size: int | None = setting(None, "samples in a step, over all processes", metavar="N")
+    max_length: int | None = setting(None, "read of a text; up to 512", metavar="TOKENS")
+    accumulation_steps: int = setting(1, "forward passes in a step", metavar="N")
+    mixed_precision: Precision = setting("auto", "auto is bf16 where the hardware is fast at it")
+    patience: int | None = setting(None, "evaluations without a gain before stopping", metavar="N")
+    label_smoothing: float = setting(0.0, "moved from the hard targets, below 1", metavar="MASS")
+    r_drop: float = setting(0.0, "of the divergence of two dropout passes", metavar="WEIGHT")
+    vat: float = setting(
+        0.0, "of the divergence under a virtual adversarial step", metavar="WEIGHT"
+    )
+    mixup: float = setting(0.0, "of the Beta distribution; 0 is off", metavar="ALPHA")
+    report_to: tuple[str, ...] | str = setting(
+        (),
+        "a reporter of transformers' Trainer; tensorboard writes to DIR.runs",
+        metavar="NAME",
+    )
+    process_timeout: float = setting(
+        600.0,
+        "how long one of several processes (torchrun -m zlpr train …) waits for the others",
+        metavar="SECONDS",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.report_to, str):
+            object.__setattr__(self, "report_to", (self.report_to,))
+        for name, allowed in (("preset", Preset), ("mixed_precision", Precision)):
+            if getattr(self, name) not in get_args(allowed):
+                listed = ", ".join(get_args(allowed))
+                raise UserError(f"{name} {getattr(self, name)!r}: expected one of {listed}")
+        numbers = ("learning_rate", "epochs", "batch_size", "max_length", "accumulation_steps")
+        check_above_zero(self, (*numbers, "patience", "process_timeout"))
+        check_share(self, "label_smoothing")
+        check_at_least_zero(self, ("r_drop", "vat", "mixup"))
+
+
+class TransformerTrainer(ModelTrainer):
+    """Fine-tunes an encoder by transformers' Trainer and keeps its best epoch."""
+
+    packages = ("transformers", "accelerate")
+    on_accelerator = True
+    resumes = True
+
+    def faults(self, model: str) -> list[str]:
+        """Whether configuration, weights and tokenizer are there; the hub is asked if need be."""
+        from zlpr.models.transformer import encoder_faults
+
+        return [f"model {model!r}: {fault}" for fault in encoder_faults(argument_of(model))]
+
+    def fingerprint(self, model: str) -> str:
+        """Hash of the encoder's files where it is a folder."""
+        folder = Path(argument_of(model))
+        return tree_digest(folder)[:16] if folder.is_dir() else ""
+
+    def reading(self, config: TransformerConfig) -> str:
+        """Texts become the tokens of this encoder, up to a length."""
+        return repr((config.model, config.max_length))
+
+    def read(
+        self, train: "Dataset", validation: "Dataset", config: TransformerConfig
+    ) -> "TokenizedParts":
+        """The tokens of both parts."""
+        from zlpr.training.fine_tuning import read_tokens
+
+        return read_tokens(train, validation, config)
+
+    def train(
+        self,
+        train: "Dataset",
+        validation: "Dataset",
+        config: TransformerConfig,
+        inputs: "TokenizedParts",
+        *,
+        run: Mapping[str, Any],
+        checkpoint: Path | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> Trained:
+        """Fine-tune, from the run's last checkpoint where there is one."""
+        from zlpr.training.fine_tuning import train_transformer
+
+        return train_transformer(
+            train, validation, config, inputs, run=run, checkpoint=checkpoint, progress=progress
         )
-    with _repeatable(config.seed), quiet():
-        loss = _checked_loss(config, train)
-        prepared = _prepare(train, validation, config)
-        arguments = _arguments(config)
-        with _run_folder(checkpoint) as folder:
-            arguments.output_dir = str(folder)
-            if checkpoint is not None:
-                with PartialState().main_process_first():
-                    checkpoints.claim(checkpoint, _describe_run(train, validation, config))
-            trainer = _Trainer.of(prepared, loss, arguments, config, checkpoint is not None)
-            trainer.add_callback(_Reporter(config, progress))
-            trainer.run()
-        network = trainer.finished_network()
-    return _trained(network, prepared, trainer.state, config)
-
-
-@dataclass(frozen=True)
-class _Prepared:
-    """A network with a new head, and the data as it reads it."""
-
-    network: "PreTrainedModel"
-    tokenizer: "PreTrainedTokenizerBase"
-    max_length: int
-    padding: Padding
-    train: LabelledTexts
-    validation: LabelledTexts
-    label_names: tuple[str, ...]
-
-
-def _prepare(train: Dataset, validation: Dataset, config: TrainingConfig) -> _Prepared:
-    name = config.model.removeprefix("hf:")
-    tokenizer = load_tokenizer(name)
-    network = load_network(
-        name,
-        id2label=dict(enumerate(train.label_names)),
-        label2id={label: index for index, label in enumerate(train.label_names)},
-        num_labels=train.num_labels,
-        problem_type="multi_label_classification",
-        ignore_mismatched_sizes=True,  # a head for other labels is replaced by a new one
-    )
-    if network.config.pad_token_id is None:
-        network.config.pad_token_id = tokenizer.pad_token_id
-    length = readable_length(tokenizer, network.config, config.max_length)
-    return _Prepared(
-        network=network,
-        tokenizer=tokenizer,
-        max_length=length,
-        padding=Padding.of(tokenizer, multiple=8 if torch.cuda.is_available() else 1),
-        train=LabelledTexts(tokenize(tokenizer, train.inputs, length), train.labels),
-        validation=LabelledTexts(tokenize(tokenizer, validation.inputs, length), validation.labels),
-        label_names=train.label_names,
-    )
-
-
-def _checked_loss(config: TrainingConfig, train: Dataset) -> nn.Module:
-    """The loss that the settings name, checked against the extras they ask for."""
-    loss = create_loss(config, train.labels)
-    if registry.info(config.loss).link_scale is None and (config.r_drop or config.vat):
-        raise UserError(
-            f"r_drop and vat compare probabilities, and {config.loss} has none: it only ranks"
-        )
-    if config.label_smoothing or config.mixup:
-        check_soft_targets(loss, train.num_labels)
-    return loss
-
-
-def _arguments(config: TrainingConfig) -> TrainingArguments:
-    """What transformers' Trainer is told; several processes find each other here."""
-    timeout = timedelta(seconds=config.process_timeout)
-    on_cpu = not torch.accelerator.is_available()
-    PartialState(cpu=on_cpu, timeout=timeout)  # Trainer itself forgets the time-out on CPUs
-    recipe = RECIPES[config.preset]
-    precision: dict[str, Any] = _precision(config.mixed_precision)
-    arguments = TrainingArguments(
-        num_train_epochs=config.epochs or recipe.epochs,
-        learning_rate=config.learning_rate or recipe.learning_rate,
-        per_device_train_batch_size=1,  # batches are cut by MultiLabelTrainer
-        per_device_eval_batch_size=64,
-        gradient_accumulation_steps=config.accumulation_steps,
-        lr_scheduler_type=recipe.schedule,
-        warmup_steps=recipe.warmup,
-        weight_decay=recipe.weight_decay,
-        max_grad_norm=recipe.max_gradient_norm,
-        eval_strategy="epoch",
-        save_strategy="epoch",
-        load_best_model_at_end=True,
-        metric_for_best_model=config.metric,
-        greater_is_better=is_better(config.metric, 1.0, 0.0),
-        restore_callback_states_from_checkpoint=True,
-        seed=config.seed,
-        full_determinism=torch.cuda.is_available(),
-        train_sampling_strategy="group_by_length",
-        remove_unused_columns=False,
-        label_names=["labels"],
-        report_to=list(config.report_to) or "none",
-        disable_tqdm=True,
-        dataloader_pin_memory=torch.cuda.is_available(),
-        ddp_timeout=math.ceil(config.process_timeout),
-        use_cpu=on_cpu,
-        **precision,
-    )
-    arguments._n_gpu = min(arguments.n_gpu, 1)  # several GPUs work as processes, under torchrun
-    return arguments
-
-
-def _precision(wanted: str) -> dict[str, bool]:
-    """Half precision where the hardware gains by it; a CPU is many times slower in bfloat16."""
-    if wanted == "auto":
-        if not torch.cuda.is_available():
-            wanted = "no"
-        else:
-            wanted = "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
-    if wanted == "fp16" and not torch.cuda.is_available():
-        raise UserError("mixed_precision 'fp16': needs a GPU; 'no' and 'bf16' run anywhere")
-    return {"bf16": wanted == "bf16", "fp16": wanted == "fp16"}
-
-
-@contextlib.contextmanager
-def _run_folder(checkpoint: Path | None) -> Iterator[Path]:
-    """Where a run keeps its epochs: the user's folder, or one that goes when the run ends."""
-    state = PartialState()
-    if checkpoint is not None:
-        yield checkpoint
-        state.wait_for_everyone()  # the caller may remove it
-        return
-    name = [tempfile.mkdtemp(prefix="zlpr-") if state.is_main_process else ""]
-    folder = Path(broadcast_object_list(name)[0])
-    try:
-        yield folder
-        state.wait_for_everyone()
-    finally:
-        if state.is_main_process:
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _describe_run(train: Dataset, validation: Dataset, config: TrainingConfig) -> dict[str, Any]:
-    run = checkpoints.describe_run(train, validation, config)
-    return {**run, "transformers": transformers.__version__}
-
-
-@contextlib.contextmanager
-def _repeatable(seed: int) -> Iterator[None]:
-    """Seed every generator, and leave the caller's as they were."""
-    python = random.getstate()
-    numpy = np.random.get_state()  # noqa: NPY002 (transformers seeds the legacy generator)
-    exact = torch.are_deterministic_algorithms_enabled()
-    devices = range(torch.cuda.device_count())
-    with torch.random.fork_rng(devices=devices):
-        transformers.set_seed(seed)
-        try:
-            yield
-        finally:
-            random.setstate(python)
-            np.random.set_state(numpy)  # noqa: NPY002
-            torch.use_deterministic_algorithms(exact)
-
-
-class _Trainer(MultiLabelTrainer):
-    """The Trainer of a run: checkpoints that are whole or unused, and a best epoch at the end."""
-
-    @classmethod
-    def of(
-        cls,
-        prepared: _Prepared,
-        loss: nn.Module,
-        arguments: TrainingArguments,
-        config: TrainingConfig,
-        resumable: bool,
-    ) -> "_Trainer":
-        """A trainer for prepared data; without `resumable` only the epochs' weights are kept."""
-        arguments.save_only_model = not resumable
-        batch_size = config.batch_size or RECIPES[config.preset].batch_size
-        steps = -(-len(prepared.train) // batch_size)
-        arguments.logging_steps = max(1, steps // 20)
-        trainer = cls(
-            model=prepared.network,
-            args=arguments,
-            loss=loss,
-            over_batch=registry.info(config.loss).over_batch,
-            extras=Extras.of(config),
-            batch_size=batch_size,
-            train_dataset=prepared.train,
-            eval_dataset=prepared.validation.longest_first(),
-            data_collator=PaddedBatches(prepared.padding),
-            compute_metrics=_Validation(config, loss),
-        )
-        trainer.remove_callback(PrinterCallback)
-        if config.patience is not None:
-            trainer.add_callback(EarlyStoppingCallback(config.patience))
-        return trainer
-
-    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Note how long the run has taken, an earlier process's part of it included."""
-        logs["seconds"] = self.earlier_seconds + time.perf_counter() - self.started
-        super().log(logs, start_time)
-
-    def run(self) -> None:
-        """Train, from the newest whole checkpoint if there is one, to the best epoch's weights."""
-        self.started, self.earlier_seconds = time.perf_counter(), 0.0
-        checkpoint = self._checkpoint_to_resume()
-        if checkpoint is not None:
-            self.earlier_seconds = checkpoints.seconds(checkpoint)
-        try:
-            if checkpoint is not None and checkpoints.is_final(checkpoint):
-                self.state = TrainerState.load_from_json(str(checkpoint / checkpoints.STATE))
-                self._load_from_checkpoint(str(checkpoints.best(checkpoint)))
-            else:
-                self.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
-        except RuntimeError as error:
-            if not _is_lost_process(error):
-                raise
-            raise UserError(
-                "another process of this run died or did not answer for "
-                f"{self.args.ddp_timeout} s ({_first_line(error)}); "
-                "the same command goes on from the last checkpoint"
-            ) from error
-
-    def finished_network(self) -> "PreTrainedModel":
-        """The network, out of what training wrapped around it, with its scores cut at 0."""
-        network: PreTrainedModel = self.accelerator.unwrap_model(
-            self.model_wrapped, keep_fp32_wrapper=False
-        )
-        fold_bound(network, self.loss)
-        self.accelerator.free_memory()
-        return network
-
-    @property
-    def _folder(self) -> Path:
-        return Path(str(self.args.output_dir))
-
-    def _checkpoint_to_resume(self) -> Path | None:
-        """What the main process finds; it also clears away what cannot be used."""
-        found: list[Path | None] = [None]
-        if self.accelerator.is_main_process and not self.args.save_only_model:
-            folder = self._folder
-            found = [checkpoints.latest(folder)]
-            checkpoints.remove_newer(folder, found[0])
-        checkpoint: Path | None = broadcast_object_list(found)[0]
-        return checkpoint
-
-    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
-        folder = self._folder / f"checkpoint-{self.state.global_step}"
-        try:
-            super()._save_checkpoint(model, trial)
-        except (OSError, RuntimeError, SafetensorError) as error:
-            if isinstance(error, RuntimeError) and _is_lost_process(error):
-                raise
-            shutil.rmtree(folder, ignore_errors=True)
-            raise UserError(
-                f"cannot write {folder}: {_first_line(error)}; earlier checkpoints are untouched"
-            ) from error
-        self.accelerator.wait_for_everyone()  # each process writes its own random state
-        if self.args.should_save:
-            (folder / "training_args.bin").unlink(missing_ok=True)  # a pickle, and nobody reads it
-            checkpoints.seal(folder)
-            rotate_checkpoints(
-                output_dir=str(self._folder),
-                save_total_limit=2,
-                best_model_checkpoint=self.state.best_model_checkpoint,
-            )
-
-    def _get_eval_sampler(self, eval_dataset: Any) -> Any:
-        return SequentialSampler(eval_dataset)  # it is sorted by length already
-
-
-def _is_lost_process(error: RuntimeError) -> bool:
-    """Whether an error comes from the talk between processes; gloo's have no type of their own."""
-    return isinstance(error, torch.distributed.DistError) or "gloo" in str(error)
-
-
-def _first_line(error: Exception) -> str:
-    """What an error says, without the place in a library's source that it comes from."""
-    line = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    return re.sub(r"^\[[^\]]*\]\s*", "", line)
-
-
-@dataclass(frozen=True)
-class _Validation:
-    """Loss and metric of all validation scores at once."""
-
-    config: TrainingConfig
-    loss: nn.Module
-
-    def __call__(self, prediction: transformers.EvalPrediction) -> dict[str, float]:
-        """Figures by name."""
-        scores, targets = np.asarray(prediction.predictions), np.asarray(prediction.label_ids)
-        tensors = itertools.chain(self.loss.parameters(), self.loss.buffers())
-        device = next(tensors, torch.empty(0)).device
-        with torch.no_grad():
-            loss = self.loss(
-                torch.from_numpy(scores).to(device), torch.from_numpy(targets).to(device)
-            )
-        metric = validation_metric(self.config, targets, scores)
-        return {"loss": float(loss), self.config.metric: metric}
-
-
-class _Reporter(TrainerCallback):
-    """Tells the caller how a run goes, and keeps processes' dropout apart."""
-
-    def __init__(self, config: TrainingConfig, progress: ProgressCallback | None) -> None:
-        self.config = config
-        self.progress = progress
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        if args.process_index > 0:
-            torch.manual_seed(args.seed + args.process_index)
-        if state.best_model_checkpoint is None and state.best_global_step:
-            # The run's folder was moved since the state was written.
-            best = Path(args.output_dir) / f"checkpoint-{state.best_global_step}"
-            state.best_model_checkpoint = str(best)
-
-    def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        control.should_log = True
-
-    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
-        if self.progress is None or not state.is_world_process_zero or not logs:
-            return
-        if "loss" in logs:
-            stage = f"epoch {math.ceil(state.epoch)} of {int(state.num_train_epochs)}"
-            at = (state.global_step, state.max_steps)
-            self.progress(Progress(stage, *at, loss=logs["loss"], seconds=logs["seconds"]))
-        elif f"eval_{self.config.metric}" in logs:
-            self.progress(history(state, self.config)[-1])
-
-
-def history(state: Any, config: TrainingConfig) -> list[Progress]:
-    """A line per epoch from the Trainer's log, which outlives a killed process."""
-    lines: list[Progress] = []
-    total, steps, last = 0.0, 0, 0
-    for entry in state.log_history:
-        if "loss" in entry:
-            total += entry["loss"] * (entry["step"] - last)
-            steps, last = steps + entry["step"] - last, entry["step"]
-        elif f"eval_{config.metric}" in entry:
-            metric, loss = entry[f"eval_{config.metric}"], total / max(steps, 1)
-            stage = f"epoch {round(entry['epoch'])} of {int(state.num_train_epochs)}"
-            at = (entry["step"], state.max_steps)
-            lines.append(Progress(stage, *at, loss=loss, metric=metric, seconds=entry["seconds"]))
-            total, steps = 0.0, 0
-    return lines
-
-
-def _trained(
-    network: "PreTrainedModel", prepared: _Prepared, state: Any, config: TrainingConfig
-) -> Trained:
-    """What `fit` goes on with."""
-    texts = prepared.validation.texts
-    scores = score(network, texts, Padding.of(prepared.tokenizer))
-    model = TransformerModel(
-        prepared.label_names,
-        network,
-        prepared.tokenizer,
-        max_length=prepared.max_length,
-        record=TrainingRecord(loss=config.loss),
-    )
-    best = [e["epoch"] for e in state.log_history if e["step"] == state.best_global_step]
-    return Trained(
-        model=model,
-        history=tuple(history(state, config)),
-        chosen={"epoch": round(best[-1]) if best else 0},
-        validation_scores=scores,
-        num_features=int(getattr(network.config, "hidden_size", 0)),
-    )
-
-
-def fold_bound(network: nn.Module, loss: nn.Module) -> None:
-    """Subtract a loss's bound from the last layer's bias, so that scores are cut at 0.
-
-    Raises:
-        UserError: the last layer has no bias to take it.
-    """
-    bound = bound_of(loss)
-    if not bound.any():
-        return
-    layers = [module for module in network.modules() if isinstance(module, nn.Linear)]
-    if layers[-1].bias is None:
-        raise UserError("this model's last layer has no bias that could take the loss's bound")
-    with torch.no_grad():
-        layers[-1].bias.sub_(bound.to(layers[-1].bias))

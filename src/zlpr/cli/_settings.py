@@ -1,0 +1,113 @@
+"""Flags made from the settings of every kind of model, so that they cannot disagree."""
+
+import argparse
+import dataclasses
+from collections.abc import Iterator
+from types import NoneType, UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from zlpr.models import registry
+
+# Given by arguments of their own.
+_ELSEWHERE = frozenset({"model", "loss_params"})
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """A setting as a flag.
+
+    Attributes:
+        path: where it stands in the configuration; two names where that is nested.
+        type: what a value is.
+        default: where none is given.
+        shown: help and metavar.
+        kinds: the kinds of models that have it; all of them where empty.
+    """
+
+    path: tuple[str, ...]
+    type: Any
+    default: Any
+    shown: dict[str, Any]
+    kinds: tuple[str, ...]
+
+    @property
+    def flag(self) -> str:
+        """As the command line spells it."""
+        return f"--{self.path[-1].replace('_', '-')}"
+
+
+def settings() -> list[Setting]:
+    """Every setting of every kind, each once; those that all kinds share first."""
+    from zlpr.training.config import TrainingConfig
+    from zlpr.training.registry import config_of_kind
+
+    shared = {setting.path: setting for setting in _fields(TrainingConfig, ())}
+    own: dict[tuple[str, ...], Setting] = {}
+    for kind in registry.available():
+        for setting in _fields(config_of_kind(kind), (kind,)):
+            if setting.path not in shared:
+                kinds = (*own[setting.path].kinds, kind) if setting.path in own else (kind,)
+                own[setting.path] = dataclasses.replace(setting, kinds=kinds)
+    return [*shared.values(), *own.values()]
+
+
+def add_settings(parser: argparse.ArgumentParser) -> None:
+    """Add a flag per setting, in a group per set of kinds that have it."""
+    groups: dict[tuple[str, ...], Any] = {(): parser}
+    for setting in settings():
+        if setting.kinds not in groups:
+            usages = [registry.info(kind).usage for kind in setting.kinds]
+            groups[setting.kinds] = parser.add_argument_group(f"for {' and '.join(usages)}")
+        _add_flag(groups[setting.kinds], setting)
+
+
+def given_settings(args: argparse.Namespace) -> dict[str, Any]:
+    """The settings that the command line has, nested as a configuration has them."""
+    given: dict[str, Any] = {}
+    for setting in settings():
+        value = getattr(args, setting.path[-1], None)
+        if value is not None:
+            place = given
+            for name in setting.path[:-1]:
+                place = place.setdefault(name, {})
+            place[setting.path[-1]] = value
+    return given
+
+
+def _fields(kind: Any, kinds: tuple[str, ...], path: tuple[str, ...] = ()) -> Iterator[Setting]:
+    hints = get_type_hints(kind)
+    for entry in dataclasses.fields(kind):
+        if entry.name in _ELSEWHERE:
+            continue
+        if dataclasses.is_dataclass(hints[entry.name]):
+            yield from _fields(hints[entry.name], kinds, (*path, entry.name))
+        else:
+            shown = dict(entry.metadata)
+            yield Setting((*path, entry.name), hints[entry.name], entry.default, shown, kinds)
+
+
+def _add_flag(group: Any, setting: Setting) -> None:
+    """Given values are told from defaults by None: which defaults hold, the kind knows."""
+    help_ = setting.shown["help"]
+    if setting.default is not None and setting.default != ():
+        shown = setting.default
+        shown = " ".join(map(str, shown)) if isinstance(shown, tuple) else shown
+        help_ = f"{help_} (default {shown})"
+    options = {"help": help_.replace("%", "%%"), "default": None, **_parsing(setting.type)}
+    if "metavar" in setting.shown:
+        options["metavar"] = setting.shown["metavar"]
+    group.add_argument(setting.flag, **options)
+
+
+def _parsing(kind: Any) -> dict[str, Any]:
+    """How argparse reads a value of a type."""
+    if get_origin(kind) is UnionType:
+        options = [option for option in get_args(kind) if option is not NoneType]
+        return _parsing(options[0])
+    if get_origin(kind) is Literal:
+        return {"choices": get_args(kind)}
+    if get_origin(kind) is tuple and get_args(kind)[-1] is Ellipsis:
+        return {"action": "append"}
+    if get_origin(kind) is tuple:
+        return {"type": get_args(kind)[0], "nargs": 2, "metavar": ("MIN", "MAX")}
+    return {"type": kind}

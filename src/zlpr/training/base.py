@@ -1,0 +1,118 @@
+"""What the trainer of a kind of model can do, and what passes between it and `fit`."""
+
+import abc
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from zlpr.data import Dataset
+    from zlpr.models.base import FittedModel
+
+
+@dataclass(frozen=True)
+class TrainingProgress:
+    """One line of a training history, also handed to the progress callback as it happens.
+
+    Attributes:
+        stage: what is being done, such as "regularisation 0.3" or "epoch".
+        step: how far, counted from 1.
+        total: of how many; 0 where that is not known.
+        loss: the training objective.
+        metric: the chosen metric on validation, where it was measured.
+        seconds: since the run began.
+    """
+
+    stage: str
+    step: int
+    total: int
+    loss: float
+    metric: float | None = None
+    seconds: float = 0.0
+
+
+ProgressCallback = Callable[[TrainingProgress], None]
+
+
+class ReadInputs(Protocol):
+    """The training and validation inputs as a kind reads them, shared by runs on the same parts."""
+
+    def read(self, inputs: Any) -> Any:
+        """Other inputs, as the fitted model's `score` takes them."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a trainer hands to `fit`.
+
+    Attributes:
+        model: with its weights, not yet with a fitted decoder and calibrator.
+        history: what happened, in order.
+        chosen: what validation chose, such as {"regularisation": 0.3} or {"epoch": 4}.
+        validation_scores: the model's scores of the validation samples, (samples, labels).
+        num_features: columns of the linear model's features, or the encoder's width.
+    """
+
+    model: "FittedModel"
+    history: tuple[TrainingProgress, ...]
+    chosen: Mapping[str, float]
+    validation_scores: "NDArray[np.float32]"
+    num_features: int
+
+
+class ModelTrainer(abc.ABC):
+    """Trains one kind of model; a class without state.
+
+    Attributes:
+        packages: whose versions a run record names, beside those that every kind uses.
+        on_accelerator: whether it trains on a graphics card where there is one.
+        resumes: whether a killed run of a comparison is worth resuming from a checkpoint.
+    """
+
+    packages: tuple[str, ...] = ()
+    on_accelerator: bool = False
+    resumes: bool = False
+
+    def faults(self, model: str) -> list[str]:
+        """Why a model cannot be trained here, as far as that can be known before any data."""
+        return []
+
+    def fingerprint(self, model: str) -> str:
+        """Hash of the files that a model starts from; empty where its name says what it is."""
+        return ""
+
+    @abc.abstractmethod
+    def reading(self, config: Any) -> str:
+        """What of the settings decides how inputs are read: equal texts may share them."""
+
+    @abc.abstractmethod
+    def read(self, train: "Dataset", validation: "Dataset", config: Any) -> ReadInputs:
+        """The inputs of both parts, as the model reads them; learned on the training part alone."""
+
+    @abc.abstractmethod
+    def train(
+        self,
+        train: "Dataset",
+        validation: "Dataset",
+        config: Any,
+        inputs: Any,
+        *,
+        run: "Mapping[str, Any]",
+        checkpoint: Path | None,
+        progress: ProgressCallback | None,
+    ) -> Trained:
+        """Fit the weights.
+
+        Args:
+            train: what they are fitted to.
+            validation: what regularisation and stopping are chosen on.
+            config: the settings, of the kind's own class.
+            inputs: from `read`, on the same parts.
+            run: what decides the result, by which a checkpoint knows its run.
+            checkpoint: folder where a killed run leaves its state; None keeps none.
+            progress: called with each step as it happens.
+        """

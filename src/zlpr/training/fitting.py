@@ -1,0 +1,168 @@
+"""From data and settings to a fitted model: train, fit decoding and calibration, judge, record."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zlpr._errors import UserError
+from zlpr.data import Dataset
+from zlpr.models.base import FittedModel, TrainingRecord
+from zlpr.models.registry import kind_of
+from zlpr.training.base import ProgressCallback, ReadInputs, Trained, TrainingProgress
+from zlpr.training.checkpoints import describe_run
+from zlpr.training.config import TrainingConfig
+from zlpr.training.judging import judge
+from zlpr.training.parts import Parts
+from zlpr.training.registry import trainer_of
+from zlpr.training.selection import fit_calibrator, fit_decoder
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """A fitted model and how it came to be.
+
+    Attributes:
+        model: ready to predict, with its `decoder`, its `calibrator` and the record of its figures.
+        history: what happened, in order.
+        chosen: what validation chose, such as {"regularisation": 0.3} or {"epoch": 4}.
+        figures: by part, as decoded; the last part's at the loss's own bound too.
+        validation_scores: the model's scores of the validation samples, (samples, labels).
+        test_scores: of the test samples; None without a test part.
+        num_features: columns of the linear model's features, or the encoder's width.
+        seconds: of the whole fit, features, decoding and calibration included, judging not.
+    """
+
+    model: FittedModel
+    history: tuple[TrainingProgress, ...]
+    chosen: Mapping[str, float]
+    figures: dict[str, dict[str, float]]
+    validation_scores: NDArray[np.float32]
+    test_scores: NDArray[np.float32] | None
+    num_features: int
+    seconds: float
+
+
+def fit(
+    train: Dataset,
+    validation: Dataset,
+    config: TrainingConfig,
+    *,
+    test: Dataset | None = None,
+    checkpoint: Path | None = None,
+    progress: ProgressCallback | None = None,
+) -> FitResult:
+    """Train a model, fit its decoding rule and its calibrator on validation, and judge it.
+
+    Args:
+        train: what the weights are fitted to.
+        validation: what regularisation, checkpoint, decoding and calibration are chosen on; the
+            same labels in the same order as `train`.
+        config: everything that decides what is computed.
+        test: what the model is judged on at the end, and nothing is chosen on.
+        checkpoint: folder where a killed run leaves its state and a new one resumes from;
+            None keeps no state.
+        progress: called with each step as it happens.
+
+    Returns:
+        The model, ready to predict and to save with its figures, and how it came to be.
+    """
+    check_same_labels(train, validation)
+    given = {"train": train, "validation": validation, "test": test}
+    sources = {name: part for name, part in given.items() if part is not None}
+    parts = Parts(train, validation, test, sources, "published", config.seed)
+    return fit_parts(parts, config, checkpoint=checkpoint, progress=progress)
+
+
+def fit_parts(
+    parts: Parts,
+    config: TrainingConfig,
+    *,
+    inputs: ReadInputs | None = None,
+    test_inputs: object = None,
+    checkpoint: Path | None = None,
+    progress: ProgressCallback | None = None,
+) -> FitResult:
+    """As `fit`, on divided data.
+
+    Args:
+        parts: from `divide` or `combine`.
+        config: everything that decides what is computed.
+        inputs: what the kind's trainer reads of training and validation part, to share it between
+            runs; None reads it here.
+        test_inputs: what `inputs.read` gave for the test part, to share it as well.
+        checkpoint: as in `fit`.
+        progress: as in `fit`.
+    """
+    started = time.perf_counter()
+    check_data(parts, config)
+    trainer = trainer_of(config.model)
+    inputs = inputs or trainer.read(parts.train, parts.validation, config)
+    trained = trainer.train(
+        parts.train,
+        parts.validation,
+        config,
+        inputs,
+        run={} if checkpoint is None else describe_run(parts, config),
+        checkpoint=checkpoint,
+        progress=progress,
+    )
+    model, scores = trained.model, trained.validation_scores
+    model.decoder = fit_decoder(config, parts.validation.labels, scores)
+    model.calibrator = fit_calibrator(config.loss, parts.validation.labels, scores)
+    seconds = time.perf_counter() - started
+    if parts.test is not None and test_inputs is None:
+        test_inputs = inputs.read(parts.test.inputs)
+    return _judged(parts, config, trained, test_inputs, seconds)
+
+
+def _judged(
+    parts: Parts, config: TrainingConfig, trained: Trained, test_inputs: object, seconds: float
+) -> FitResult:
+    """The figures, written into the model's record."""
+    model = trained.model
+    judged = {"validation": (parts.validation.labels, trained.validation_scores)}
+    if parts.test is not None:
+        judged["test"] = (parts.test.labels, model.score(test_inputs))
+    figures = judge(config.loss, model.decoder, judged)
+    model.record = TrainingRecord(
+        loss=config.loss,
+        loss_params=dict(config.loss_params),
+        settings=config.to_dict(),
+        chosen=trained.chosen,
+        data=parts.describe(),
+        metrics=figures,
+        seconds=seconds,
+    )
+    return FitResult(
+        model=model,
+        history=trained.history,
+        chosen=trained.chosen,
+        figures=figures,
+        validation_scores=trained.validation_scores,
+        test_scores=judged["test"][1] if "test" in judged else None,
+        num_features=trained.num_features,
+        seconds=seconds,
+    )
+
+
+def check_data(parts: Parts, config: TrainingConfig) -> None:
+    """Refuse data that no model can be fitted to, or chosen on, with a line that says why."""
+    if len(parts.train) == 0:
+        raise UserError(f"{parts.train.name or 'the data'}: the training part has no samples")
+    if parts.train.texts is None and "features" not in kind_of(config.model).reads:
+        raise UserError(f"model {config.model!r} reads texts, and this data holds features")
+    parts.check()
+
+
+def check_same_labels(train: Dataset, validation: Dataset) -> None:
+    """Refuse parts whose columns mean different labels."""
+    if train.label_names != validation.label_names:
+        unseen = sorted(set(validation.label_names) - set(train.label_names))
+        raise UserError(
+            f"training has {train.num_labels} labels, validation {validation.num_labels}"
+            + (f"; not in training: {', '.join(unseen[:5])}" if unseen else " in another order")
+        )

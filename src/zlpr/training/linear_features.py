@@ -1,0 +1,109 @@
+"""Features of the linear model's parts: learned on the training part, scaled, shared by runs."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from zlpr._errors import UserError
+from zlpr.data import Dataset
+from zlpr.models.feature_config import FeatureConfig
+from zlpr.models.features import Matrix, TextFeatures
+
+
+@dataclass(frozen=True)
+class ExtractedFeatures:
+    """Features of one training and one validation part, to be shared between runs.
+
+    Attributes:
+        train: of shape (training samples, features).
+        validation: of shape (validation samples, features).
+        text_features: what made them from texts; None where the data came with features.
+        scaling: what the data's own features were scaled by; None for texts.
+    """
+
+    train: Matrix
+    validation: Matrix
+    text_features: TextFeatures | None
+    scaling: "Scaling | None" = None
+
+    def read(self, inputs: Any) -> Matrix:
+        """Features of other samples, as the fitted model's `score` takes them."""
+        reader = self.text_features
+        return check_features(inputs) if reader is None else reader.transform(inputs)
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Shift and scale per feature, by which regularisation treats given features alike.
+
+    Dense features are brought to mean 0 and deviation 1; sparse ones, which stay sparse, to a
+    largest absolute value of 1. A constant feature keeps its scale.
+    """
+
+    shift: NDArray[np.float32]
+    scale: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, features: Any) -> "Scaling":
+        """What the training samples call for."""
+        if _is_sparse(features):
+            scale = np.asarray(abs(features).max(axis=0).toarray(), dtype=np.float64).ravel()
+            shift = np.zeros_like(scale)
+        else:
+            scale = features.std(axis=0, dtype=np.float64)
+            shift = features.mean(axis=0, dtype=np.float64)
+        scale = np.where(scale > 0, scale, 1.0)
+        return cls(shift.astype(np.float32), scale.astype(np.float32))
+
+    def apply(self, features: Any) -> Any:
+        """The features, shifted and scaled, of the same kind."""
+        if _is_sparse(features):
+            scaled: Any = sparse.csr_array(features, copy=True)
+            scaled.data /= self.scale[scaled.indices]
+            return scaled
+        return np.asarray((features - self.shift) / self.scale, dtype=np.float32)
+
+    def undo(
+        self, weight: NDArray[np.float32], bias: NDArray[np.float32]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Weights that give the same scores on the features as they were."""
+        plain = weight / self.scale[:, None]
+        return plain, np.asarray(bias - self.shift @ plain, dtype=np.float32)
+
+
+def extract_features(
+    train: Dataset, validation: Dataset, config: FeatureConfig | None = None
+) -> ExtractedFeatures:
+    """Learn the features on the training part alone and apply them to both.
+
+    Texts become TF-IDF n-grams. The data's own features are scaled, so that the regularisation
+    treats them alike; a fitted model takes them as they were.
+    """
+    if train.texts is not None and validation.texts is not None:
+        text_features = TextFeatures(config)
+        matrix = text_features.fit_transform(train.texts)
+        return ExtractedFeatures(matrix, text_features.transform(validation.texts), text_features)
+    first, second = check_features(train.features), check_features(validation.features)
+    if first.shape[1] != second.shape[1]:
+        raise UserError(f"training has {first.shape[1]} features, validation {second.shape[1]}")
+    scaling = Scaling.of(first)
+    return ExtractedFeatures(scaling.apply(first), scaling.apply(second), None, scaling)
+
+
+def check_features(features: Matrix | None) -> Any:
+    """Finite float32 features, or a line that says what is wrong with them."""
+    if features is None:
+        raise UserError("one part of the data has texts, another features; give both the same")
+    matrix: Any = features
+    matrix = matrix.astype(np.float32) if matrix.dtype != np.float32 else matrix
+    values = np.asarray(matrix.data if sparse.issparse(features) else matrix)
+    if not np.isfinite(values).all():
+        raise UserError("the features hold NaN or infinite values; the linear model takes numbers")
+    return matrix
+
+
+def _is_sparse(matrix: Any) -> bool:
+    return bool(sparse.issparse(matrix))

@@ -1,0 +1,147 @@
+"""How data is divided, the same for every command: nothing is ever chosen on the test part."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+from zlpr._errors import UserError
+from zlpr.data import Columns, Dataset, data_digest, make_split
+from zlpr.data.splits import check_parts
+
+SplitMethod = Literal["random", "stratified", "group", "published"]
+SPLIT_METHODS: tuple[SplitMethod, ...] = get_args(SplitMethod)
+# Where a test part is there and no validation part: as much of the rest as 8:1:1 would give.
+_VALIDATION_OF_REST = (8 / 9, 1 / 9, 0.0)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Data in the parts that a model is fitted, chosen and judged on.
+
+    Attributes:
+        train: what the weights are fitted to.
+        validation: what everything else is chosen on.
+        test: what the model is judged on, once; None where there is none.
+        sources: the data as it came: "whole", or by part where the parts came one by one.
+        method: how it was divided; "published" where it came so.
+        seed: of the draw.
+    """
+
+    train: Dataset
+    validation: Dataset
+    test: Dataset | None
+    sources: Mapping[str, Dataset]
+    method: SplitMethod
+    seed: int
+
+    @cached_property
+    def digests(self) -> dict[str, str]:
+        """Of the data as it came, by which it is known again."""
+        return {name: data_digest(data) for name, data in self.sources.items()}
+
+    def check(self) -> tuple[str, ...]:
+        """A sentence on each part that is too small to rely on.
+
+        Raises:
+            UserError: one is too small to choose anything on.
+        """
+        return check_parts(self.train, self.validation, self.test)
+
+    def describe(self) -> dict[str, Any]:
+        """What a model's record says of its data."""
+        train = self.train
+        width = None if train.features is None else int(train.features.shape[1])
+        columns = train.columns or Columns(num_features=width)
+        test = {} if self.test is None else {"test_samples": len(self.test)}
+        return {
+            "name": train.name,
+            "train_samples": len(train),
+            "validation_samples": len(self.validation),
+            **test,
+            "labels": train.num_labels,
+            "labels_per_sample": float(train.labels.nnz / max(len(train), 1)),
+            "split_method": self.method,
+            "split_seed": self.seed,
+            "sha256": self.digests.get("whole", self.digests),
+            "columns": columns.to_json(),
+        }
+
+
+def divide(data: Dataset, method: SplitMethod | None = None, seed: int = 0) -> Parts:
+    """Divide data into training, validation and test part.
+
+    Args:
+        data: with or without a split of its own.
+        method: "published" keeps the data's own split, the others draw 8:1:1 by the seed; None
+            keeps a split where there is one and draws at random otherwise.
+        seed: of the draw.
+
+    A split without a validation part gives a ninth of its training part, drawn by the seed, so
+    that nothing is ever chosen on the test part.
+
+    Raises:
+        UserError: a split is asked for that the data does not have, or it lacks a training part.
+    """
+    name = data.name or "the data"
+    method = method or ("random" if data.split is None else "published")
+    if method == "published" and data.split is None:
+        raise UserError(f"{name}: no published split; give files or a column with one")
+    divided = data if method == "published" else make_split(data, method=method, seed=seed)
+    train, validation, test = (divided.part(part) for part in ("train", "validation", "test"))
+    if not len(train):
+        raise UserError(f"{name}: its split has no training part")
+    if not len(validation):
+        train, validation = hold_out(train, seed)
+    return Parts(train, validation, test if len(test) else None, {"whole": data}, method, seed)
+
+
+def divide_again(data: Dataset, known: Mapping[str, Any]) -> tuple[Dataset, str]:
+    """Data that a model was trained on, divided as then, and a sentence on it; else as it is.
+
+    Args:
+        data: labelled, in its own labels.
+        known: what the model's record says of its data, from `Parts.describe`.
+
+    Returns:
+        The data, and what must be said of it; an empty text where the model has not seen it.
+    """
+    seen = known.get("sha256")
+    if data.split is not None or not seen:
+        return data, ""
+    digest = data_digest(data)
+    if digest == seen:
+        divided = make_split(data, method=known["split_method"], seed=known["split_seed"])
+        return divided, (
+            "the model was trained on a part of this data; by default the figures are of the test "
+            "part, divided as then"
+        )
+    for part, used in (("train", "trained"), ("validation", "chosen")):
+        if isinstance(seen, Mapping) and seen.get(part) == digest:
+            return data, f"the model was {used} on this very data, which tells nothing of new data"
+    return data, ""
+
+
+def combine(
+    train: Dataset, validation: Dataset | None, test: Dataset | None, seed: int = 0
+) -> Parts:
+    """Parts that came as data of their own, over all labels that any of them has.
+
+    A label without a training sample cannot be learned; that it is missed counts in the figures.
+    """
+    given = {"train": train, "validation": validation, "test": test}
+    sources = {name: part for name, part in given.items() if part is not None}
+    names = tuple(dict.fromkeys(name for part in sources.values() for name in part.label_names))
+    train = train.with_label_names(names)
+    if validation is None:
+        train, validation = hold_out(train, seed)
+    else:
+        validation = validation.with_label_names(names)
+    test = None if test is None else test.with_label_names(names)
+    return Parts(train, validation, test, sources, "published", seed)
+
+
+def hold_out(train: Dataset, seed: int) -> tuple[Dataset, Dataset]:
+    """A ninth of a training part for validation, drawn by the seed, and the rest."""
+    drawn = make_split(train, seed=seed, fractions=_VALIDATION_OF_REST)
+    return drawn.part("train"), drawn.part("validation")

@@ -1,0 +1,43 @@
+"""How each kind of model is trained; what the kinds are stands in `zlpr.models.registry`."""
+
+from typing import TYPE_CHECKING
+
+from zlpr._lazy import load_object
+from zlpr.models.registry import available, kind_of
+
+if TYPE_CHECKING:
+    from zlpr.training.base import ModelTrainer
+    from zlpr.training.config import TrainingConfig
+
+# A kind's settings and its trainer, as "module:name". The modules load nothing heavy by
+# themselves: the command line makes its flags from the settings.
+_CONFIGS = {
+    "linear": "zlpr.training.linear:LinearConfig",
+    "hf": "zlpr.training.transformer:TransformerConfig",
+}
+_TRAINERS = {
+    "linear": "zlpr.training.linear:LinearTrainer",
+    "hf": "zlpr.training.transformer:TransformerTrainer",
+}
+
+
+def trainer_of(model: str) -> "ModelTrainer":
+    """What trains a model, given as a user names it."""
+    trainer: ModelTrainer = load_object(_TRAINERS[kind_of(model).name])()
+    return trainer
+
+
+def config_of(model: str) -> "type[TrainingConfig]":
+    """The class of a model's settings, given as a user names it."""
+    return config_of_kind(kind_of(model).name)
+
+
+def config_of_kind(name: str) -> "type[TrainingConfig]":
+    """The class of the settings of a kind."""
+    config: type[TrainingConfig] = load_object(_CONFIGS[name])
+    return config
+
+
+def kind_of_config(config: "type[TrainingConfig]") -> str:
+    """The name of the kind that a class of settings belongs to."""
+    return next(name for name in available() if config_of_kind(name) is config)

@@ -1,0 +1,37 @@
+import subprocess
+import sys
+
+import pytest
+
+from zlpr._errors import UserError
+from zlpr.models import FittedModel, registry
+from zlpr.training.registry import config_of, trainer_of
+
+
+@pytest.mark.parametrize("name", registry.available())
+def test_a_kind_has_one_name_in_both_tables_and_in_folders(name):
+    kind = registry.info(name)
+    model = kind.usage
+    assert registry.kind_of(model) is kind
+    assert issubclass(kind.load_class(), FittedModel)
+    assert kind.load_class().kind == kind.saved_as
+    assert registry.saved_as(kind.saved_as) is kind
+    assert config_of(model)(model=model).model == model
+    assert trainer_of(model).reading(config_of(model)(model=model))
+
+
+@pytest.mark.parametrize("model", ["", "liner", "hf", "hf:", "linear:x", "HF:x"])
+def test_a_model_that_is_none_is_named_with_those_there_are(model):
+    with pytest.raises(UserError, match=r"linear|hf:NAME_OR_PATH"):
+        registry.kind_of(model)
+
+
+def test_the_kinds_and_their_settings_load_nothing_heavy():
+    code = (
+        "import sys; from zlpr.models import registry; from zlpr.training.registry import *;"
+        "[config_of_kind(name) for name in registry.available()];"
+        "heavy = ('torch', 'numpy', 'scipy', 'transformers');"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

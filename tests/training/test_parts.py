@@ -1,0 +1,62 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from zlpr._errors import UserError
+from zlpr.data import demo, load
+from zlpr.training import divide
+from zlpr.training.parts import combine
+
+
+@pytest.fixture(scope="module")
+def data():
+    return demo.make(160, seed=4)
+
+
+def test_data_without_a_split_is_divided_by_the_seed(data):
+    one, same, other = (divide(data, seed=seed) for seed in (1, 1, 2))
+    assert one.method == "random"
+    assert one.test.texts == same.test.texts
+    assert set(one.test.texts) != set(other.test.texts)
+    texts = [text for part in (one.train, one.validation, one.test) for text in part.texts]
+    assert sorted(texts) == sorted(data.texts)
+
+
+def test_a_published_split_is_kept_and_its_test_part_never_touched(data):
+    split = np.where(np.arange(len(data)) < 120, "train", "test")
+    published = replace(data, split=split)
+    made, other = (divide(published, seed=seed) for seed in (5, 6))
+    assert made.method == "published"
+    assert made.test.texts == data.texts[120:]
+    assert 5 <= len(made.validation) <= 25
+    assert sorted([*made.train.texts, *made.validation.texts]) == sorted(data.texts[:120])
+    assert made.validation.texts != other.validation.texts
+    whole = replace(data, split=np.where(np.arange(len(data)) < 10, "validation", split))
+    assert divide(whole).validation.texts == data.texts[:10]
+
+
+def test_a_split_that_is_not_there_is_named(data):
+    with pytest.raises(UserError, match="no published split"):
+        divide(data, "published")
+    with pytest.raises(UserError, match="no training part"):
+        divide(replace(data, split=np.full(len(data), "test")))
+
+
+def test_parts_that_came_alone_share_all_labels(data, tmp_path):
+    (tmp_path / "a.csv").write_text("text,labels\n" + "red,a\nblue,b\n" * 20)
+    (tmp_path / "b.csv").write_text("text,labels\nred,a\nblue,c\n")
+    parts = combine(load(tmp_path / "a.csv"), None, load(tmp_path / "b.csv"))
+    assert parts.train.label_names == parts.test.label_names == ("a", "b", "c")
+    assert parts.validation.label_names == ("a", "b", "c")
+    assert len(parts.train) + len(parts.validation) == 40
+    assert parts.test.label_sets() == [("a",), ("c",)]
+    both = combine(load(tmp_path / "a.csv"), load(tmp_path / "b.csv"), None)
+    assert (len(both.train), len(both.validation), both.test) == (40, 2, None)
+
+
+def test_a_models_record_says_how_its_data_came_apart(data):
+    record = divide(data, "stratified", 7).describe()
+    assert (record["split_method"], record["split_seed"]) == ("stratified", 7)
+    assert record["train_samples"] + record["validation_samples"] + record["test_samples"] == 160
+    assert len(record["sha256"]) == 64
