@@ -5,7 +5,7 @@ import lzma
 import pytest
 
 from zlpr._errors import UserError
-from zlpr.data import files, read
+from zlpr.data import files, load, read
 from zlpr.data.files import plain_suffix, read_lines
 
 LINE = '{"text": "冰箱坏了 – the fridge hums", "labels": ["坏", "fridge"]}\n'
@@ -146,3 +146,22 @@ def test_missing_and_empty_files_and_folders(tmp_path):
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(UserError, match=r"folder.csv: not a file"):
         read(tmp_path / "folder.csv")
+
+
+def test_a_name_that_is_too_long(tmp_path):
+    for name in ("x" * 5000, "x" * 5000 + ".csv"):
+        for reader in (read, load):
+            with pytest.raises(UserError, match=r"xxx….*: cannot be read: File name too long"):
+                reader(tmp_path / name)
+
+
+def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "x", "labels": ["a"]}')
+
+    def refuse(self, *args, **how):
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(type(path), "open", refuse)
+    with pytest.raises(UserError, match=r"a\.jsonl: cannot be read: Permission denied"):
+        read(path)

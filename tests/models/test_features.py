@@ -131,3 +131,15 @@ def test_a_text_of_ten_megabytes_is_read():
 def test_settings_are_checked(wrong):
     with pytest.raises(UserError, match=next(iter(wrong))):
         FeatureConfig(**wrong)
+
+
+@pytest.mark.parametrize("ngrams", [[1, 10_000_000], [0, 2], [3, 2], [-1, 1]])
+def test_a_vocabulary_with_runs_of_any_length_is_refused(ngrams):
+    features = TextFeatures(FeatureConfig(analyzer="word"))
+    features.fit_transform(["one two three", "two three four"])
+    held = features.to_json()
+    held["views"][0]["ngrams"] = ngrams
+    with pytest.raises(ValueError, match="ngrams"):
+        TextFeatures.from_json(held)
+    with pytest.raises(UserError, match="word_ngrams"):
+        FeatureConfig(word_ngrams=tuple(ngrams))

@@ -1,11 +1,11 @@
 """What was read as what: which columns of a file hold the texts, the labels, the identifiers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from zlpr._typed_json import from_plain, to_plain
-from zlpr.data.problems import quote
+from zlpr.data.problems import quote, quote_all
 
 _SHOWN = 6
 
@@ -55,17 +55,17 @@ class Columns:
         if self.num_features is not None:
             said.append(f"{self.num_features:,} features")
         if self.text:
-            unchosen = f" (not from {_listed(self.also_text)})" if self.also_text else ""
-            said.append(f"text from {_listed(self.text)}{unchosen}")
+            unchosen = f" (not from {quote_all(self.also_text, _SHOWN)})" if self.also_text else ""
+            said.append(f"text from {quote_all(self.text, _SHOWN)}{unchosen}")
         if self.indicators:
             many = f"{len(self.labels):,} columns" if len(self.labels) > 1 else "one column"
-            said.append(f"labels from {many} of 0 and 1 ({_listed(self.labels)})")
+            said.append(f"labels from {many} of 0 and 1 ({quote_all(self.labels, _SHOWN)})")
         elif self.labels:
             separated = f" separated by {self.label_delimiter!r}" if self.label_delimiter else ""
-            said.append(f"labels from {_listed(self.labels)}{separated}")
+            said.append(f"labels from {quote_all(self.labels, _SHOWN)}{separated}")
         others = {"id": self.id, "group": self.group, "split": self.split}
         said += [f"{role} from {quote(name)}" for role, name in others.items() if name is not None]
-        unread = f"; not read: {_listed(self.unread)}" if self.unread else ""
+        unread = f"; not read: {quote_all(self.unread, _SHOWN)}" if self.unread else ""
         return f"{self.format or 'data'}: {', '.join(said)}{unread}" if said else self.format
 
     def to_json(self) -> dict[str, Any]:
@@ -81,8 +81,3 @@ class Columns:
             ValueError: names the field that is unknown or of another type.
         """
         return from_plain(cls, held, "columns")
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
-    return ", ".join(quote(name) for name in names[:_SHOWN]) + more

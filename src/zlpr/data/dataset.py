@@ -11,6 +11,7 @@ from scipy import sparse
 
 from zlpr._errors import UserError
 from zlpr.data.columns import Columns
+from zlpr.data.problems import quote
 
 SplitName = Literal["train", "validation", "test"]
 SPLIT_NAMES: tuple[SplitName, ...] = get_args(SplitName)
@@ -140,7 +141,7 @@ class Dataset:
         strange = np.unique(matrix.col[columns < 0])
         notes = self.notes
         if len(strange):
-            few = ", ".join(repr(self.label_names[i]) for i in strange[:5].tolist())
+            few = ", ".join(quote(self.label_names[i]) for i in strange[:5].tolist())
             what = f"{int((columns < 0).sum()):,} labels of {len(strange):,} unknown kinds: {few}"
             if unknown == "error":
                 raise UserError(f"{self.name or 'the data'} has {what}; drop them to go on")

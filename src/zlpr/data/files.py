@@ -3,13 +3,16 @@
 import bz2
 import codecs
 import gzip
+import io
 import lzma
+import tarfile
+import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import IO, Any
 
 from zlpr._errors import UserError
 
@@ -17,16 +20,25 @@ MAX_LINE = 32 * 1024 * 1024
 """The longest line that is read, in characters: a limit for files from strangers."""
 
 _CHUNK = 1 << 18
-_COMPRESSIONS: dict[bytes, Callable[..., Any]] = {
-    b"\x1f\x8b": gzip.open,
-    b"BZh": bz2.open,
-    b"\xfd7zXZ\x00": lzma.open,
-}
-COMPRESSED_SUFFIXES: dict[str, Callable[..., Any]] = {
-    ".gz": gzip.open,
-    ".bz2": bz2.open,
-    ".xz": lzma.open,
-}
+_LONGEST_MARK = 6  # bytes by which a compression is known
+_LONGEST_NAME = 200
+
+
+@dataclass(frozen=True)
+class Compression:
+    """One way in which files are compressed; `open` takes a path or a stream."""
+
+    suffix: str
+    first_bytes: bytes
+    open: Callable[..., Any]
+
+
+COMPRESSIONS = (
+    Compression(".gz", b"\x1f\x8b", gzip.open),
+    Compression(".bz2", b"BZh", bz2.open),
+    Compression(".xz", b"\xfd7zXZ\x00", lzma.open),
+)
+COMPRESSED_SUFFIXES = {compression.suffix: compression.open for compression in COMPRESSIONS}
 
 _OTHER_MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -53,30 +65,55 @@ class Lines:
 
 def check_file(path: Path) -> None:
     """Refuse what is not a readable file with something in it."""
-    if not path.exists():
-        raise UserError(f"{path}: no such file")
-    if not path.is_file():
-        raise UserError(f"{path}: not a file")
-    if path.stat().st_size == 0:
-        raise UserError(f"{path}: the file is empty")
+    with file_faults(path):
+        if not path.exists():
+            raise UserError(f"{path}: no such file")
+        if not path.is_file():
+            raise UserError(f"{path}: not a file")
+        if path.stat().st_size == 0:
+            raise UserError(f"{path}: the file is empty")
 
 
 @contextmanager
-def open_bytes(path: Path) -> Iterator[BinaryIO]:
+def file_faults(name: object) -> Iterator[None]:
+    """Turn what an unreadable or damaged file raises into one line with its name."""
+    try:
+        yield
+    except (EOFError, lzma.LZMAError, zlib.error, zipfile.BadZipFile, tarfile.TarError) as broken:
+        raise _damaged(name, broken) from broken
+    except OSError as broken:
+        if broken.errno is None:  # raised by a decompressor, not by the system
+            raise _damaged(name, broken) from broken
+        raise UserError(f"{_shortened(name)}: cannot be read: {broken.strerror}") from broken
+
+
+def _damaged(name: object, reason: BaseException) -> UserError:
+    first = str(reason).partition("\n")[0].rstrip(":")
+    return UserError(f"{name}: the compressed file is damaged or cut short ({first})")
+
+
+def _shortened(name: object) -> str:
+    text = str(name)
+    return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME // 2]}…{text[-20:]}"
+
+
+@contextmanager
+def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     """Open a file for reading; gzip, bzip2 and xz are recognised by their first bytes."""
     check_file(path)
-    with path.open("rb") as plain:
-        start = plain.read(6)
-    openers = [opener for magic, opener in _COMPRESSIONS.items() if start.startswith(magic)]
-    try:
-        with openers[0](path, "rb") if openers else path.open("rb") as stream:
-            yield stream
-    except (EOFError, lzma.LZMAError, zlib.error) as broken:
-        raise UserError(f"{path}: the compressed file is damaged ({broken})") from broken
-    except OSError as broken:
-        if not openers or broken.errno is not None:
-            raise
-        raise UserError(f"{path}: the compressed file is damaged ({broken})") from broken
+    with file_faults(path), path.open("rb") as plain, decompressed(plain) as stream:
+        yield stream
+
+
+def decompressed(stream: IO[bytes]) -> IO[bytes]:
+    """What a stream holds once decompressed, or the stream itself."""
+    start = stream.read(_LONGEST_MARK)
+    stream.seek(-len(start), io.SEEK_CUR)
+    for compression in COMPRESSIONS:
+        if start.startswith(compression.first_bytes):
+            opened: IO[bytes] = compression.open(stream, "rb")
+            return opened
+    return stream
 
 
 def plain_suffix(path: Path) -> str:

@@ -1,5 +1,6 @@
 """Bad rows: where they are, what was expected, and what becomes of them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from zlpr._errors import UserError
@@ -88,3 +89,26 @@ def quote(value: object) -> str:
     """
     text = repr(value)
     return text if len(text) <= _LONGEST_QUOTE else f"{text[: _LONGEST_QUOTE - 1]}…"
+
+
+def quote_all(names: Sequence[str], most: int = 12) -> str:
+    """Names as they can stand in a message, in quotes: the first few, and how many more.
+
+    Examples:
+        >>> quote_all(["a", "b", "c"], most=2)
+        "'a', 'b' and 1 more"
+    """
+    return _listed([quote(name) for name in names[:most]], len(names))
+
+
+def name_all(names: Sequence[str], most: int = 12) -> str:
+    """As `quote_all`, but without quotes where a name is short and printable."""
+    fine = [
+        name if name.isprintable() and len(name) <= 40 else quote(name) for name in names[:most]
+    ]
+    return _listed(fine, len(names))
+
+
+def _listed(shown: Sequence[str], total: int) -> str:
+    more = f" and {total - len(shown):,} more" if total > len(shown) else ""
+    return ", ".join(shown) + more

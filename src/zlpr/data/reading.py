@@ -16,9 +16,9 @@ from zlpr._errors import UserError
 from zlpr.data import demo
 from zlpr.data.columns import Columns
 from zlpr.data.dataset import SPLIT_NAMES, Dataset, SplitName, split_name
-from zlpr.data.files import plain_suffix, read_lines
+from zlpr.data.files import file_faults, plain_suffix, read_lines
 from zlpr.data.formats import FORMATS, SUFFIXES, Format, find_format, huggingface, named_format
-from zlpr.data.problems import Problems, quote
+from zlpr.data.problems import Problems, name_all, quote
 from zlpr.data.rows import Block, Column, ReadOptions, UnknownLabels
 
 _log = logging.getLogger("zlpr.data")
@@ -244,8 +244,7 @@ class _Builder:
 
     def _hint(self) -> str:
         names = self.label_names or ()
-        more = ", …" if len(names) > 6 else ""
-        return f", expected one of the {len(names):,}: {', '.join(names[:6])}{more}"
+        return f", expected one of the {len(names):,}: {name_all(names, 6)}"
 
     def finish(self, path: Path, format: str) -> Dataset:  # noqa: A002
         """The data that was gathered."""
@@ -348,7 +347,8 @@ def load(spec: str | Path, **how: Any) -> Dataset:
     path = Path(spec)
     if str(spec) == "demo" and not path.exists():
         return demo.make()
-    folder_of_parts = path.is_dir() and not huggingface.is_saved(path)
+    with file_faults(spec):
+        folder_of_parts = path.is_dir() and not huggingface.is_saved(path)
     data = _load_parts(path, how) if folder_of_parts else read(path, **how)
     if how.get("labelled", True) and not data.labels.nnz:
         held = f" ({data.columns.describe()})" if data.columns and data.columns.labels else ""

@@ -1,6 +1,7 @@
 """Tables of any kind (CSV, JSON, Parquet): which column means what, and its cells checked."""
 
 import ast
+import contextlib
 import itertools
 import json
 import re
@@ -11,7 +12,7 @@ from typing import Any, Protocol
 from zlpr._errors import UserError
 from zlpr.data.columns import Columns
 from zlpr.data.dataset import split_name
-from zlpr.data.problems import Problems, quote
+from zlpr.data.problems import Problems, quote, quote_all
 from zlpr.data.rows import Block, Column, ReadOptions
 
 TEXT_NAMES = (
@@ -213,15 +214,10 @@ def _named(file: str, names: Sequence[str], column: Column, role: str) -> str:
         return names[column]
     if column not in names:
         raise UserError(
-            f"{file}: no column {column!r} for {role}; the columns are {_list(names)}; "
+            f"{file}: no column {column!r} for {role}; the columns are {quote_all(names)}; "
             f"name another with {role}=…"
         )
     return column
-
-
-def _list(names: Sequence[str], most: int = 12) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(quote(name) for name in names[:most]) + more
 
 
 def _first(names: Iterable[str], known: Sequence[str]) -> str | None:
@@ -275,7 +271,7 @@ def _text_columns(
     usual = usual or _first(left, SHORT_TEXT_NAMES) or (left[0] if len(left) == 1 else None)
     if usual is None:
         raise UserError(
-            f"{file}: which column holds the text? The columns are {_list(names)}; "
+            f"{file}: which column holds the text? The columns are {quote_all(names)}; "
             "name it with text=…"
         )
     return (usual,), tuple(name for name in textual if name != usual)
@@ -319,7 +315,7 @@ def _label_columns(file: str, table: Table, options: ReadOptions) -> tuple[str, 
     if found:
         return found
     raise UserError(
-        f"{file}: which column holds the labels? The columns are {_list(names)}; "
+        f"{file}: which column holds the labels? The columns are {quote_all(names)}; "
         "name it with labels=… (one column of label sets, or a list of columns of 0 and 1)"
     )
 
@@ -540,13 +536,22 @@ def _all_names(cells: Sequence[list[Any]]) -> bool:
     return "" not in distinct
 
 
+_LITERAL = r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|-?\d{1,18}"""
+_PYTHON_LIST = re.compile(rf"\[\s*(?:(?:{_LITERAL})\s*(?:,\s*|(?=\])))*+\]", re.DOTALL)
+
+
 def _bracketed(text: str) -> list[str]:
-    """A list in JSON or as Python prints it, such as ``['a', 'b']``."""
-    readers: tuple[Callable[[str], Any], ...] = (json.loads, ast.literal_eval)
-    for reader in readers:
-        try:
-            value = reader(text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            continue
-        return _label_list(value)
-    raise ValueError(f"expected a list of labels in brackets, got {quote(text)}")
+    """A list in JSON or as Python prints it, such as ``['a', 'b']``.
+
+    Of Python's syntax only flat lists of texts and integers are taken, and each of them is read by
+    itself: what a stranger's cell nests could otherwise exhaust the interpreter's stack.
+    """
+    value: Any = None
+    with contextlib.suppress(ValueError, RecursionError):
+        value = json.loads(text)
+    if value is None and _PYTHON_LIST.fullmatch(text):
+        with contextlib.suppress(SyntaxError, ValueError):
+            value = [ast.literal_eval(literal) for literal in re.findall(_LITERAL, text[1:-1])]
+    if value is None:
+        raise ValueError(f"expected a list of labels in brackets, got {quote(text)}")
+    return _label_list(value)

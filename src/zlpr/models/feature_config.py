@@ -6,6 +6,8 @@ from typing import Literal
 from zlpr._errors import UserError
 
 Analyzer = Literal["auto", "word", "char", "word+char"]
+LONGEST_NGRAM = 100
+"""The longest run of symbols: a vocabulary from a stranger takes time for each length."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,9 +44,10 @@ class FeatureConfig:
             raise UserError(f"analyzer {self.analyzer!r}: expected auto, word, char or word+char")
         for name in ("word_ngrams", "char_ngrams"):
             shortest, longest = getattr(self, name)
-            if not 1 <= shortest <= longest:
+            if not 1 <= shortest <= longest <= LONGEST_NGRAM:
                 raise UserError(
-                    f"{name} ({shortest}, {longest}): expected 1 <= shortest <= longest"
+                    f"{name} ({shortest}, {longest}): expected 1 <= shortest <= longest "
+                    f"<= {LONGEST_NGRAM}"
                 )
         for name in ("min_count", "max_features"):
             value = getattr(self, name)

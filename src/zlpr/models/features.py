@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from zlpr._errors import UserError
-from zlpr.models.feature_config import FeatureConfig
+from zlpr.models.feature_config import LONGEST_NGRAM, FeatureConfig
 
 Matrix = sparse.csr_array[Any] | NDArray[Any]
 Integers = NDArray[np.int64]
@@ -357,7 +357,9 @@ class _View:
         kind: type[_Words | _Characters] = _ALPHABETS[value["symbols"]]
         terms = [tuple(kind.split(term)) for term in value["terms"]]
         alphabet = kind(sorted({symbol for term in terms for symbol in term}))
-        shortest, longest = value["ngrams"]
+        shortest, longest = map(int, value["ngrams"])
+        if not 1 <= shortest <= longest <= LONGEST_NGRAM:
+            raise ValueError(f"ngrams {shortest} to {longest}, expected 1 to {LONGEST_NGRAM}")
         view = cls(alphabet, (shortest, longest))
         view.num_texts = int(value["num_texts"])
         view.counts = np.array(value["counts"], dtype=np.int64)

@@ -37,3 +37,10 @@ def test_a_label_without_a_name(tmp_path):
 
 def test_texts_alone(tmp_path):
     assert _read(tmp_path, "__label__a x\n", labelled=False).labels.shape == (1, 0)
+
+
+def test_a_line_of_very_many_labels(tmp_path):
+    """Read in one pass; label by label, each would copy the rest of the line."""
+    data = _read(tmp_path, " ".join(f"__label__{i}" for i in range(200_000)) + " a text\n")
+    assert data.num_labels == 200_000
+    assert list(data.texts) == ["a text"]

@@ -59,7 +59,7 @@ def test_a_hub_that_cannot_be_reached(monkeypatch):
 
 def test_a_folder_that_only_looks_saved(tmp_path):
     (tmp_path / "state.json").write_text("{}")
-    with pytest.raises(UserError, match="cannot be loaded with datasets"):
+    with pytest.raises(UserError, match=r"state.json: expected the names of the data files"):
         load(tmp_path)
 
 

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from zlpr._errors import UserError
@@ -85,3 +87,28 @@ def test_a_key_per_label(tmp_path):
     data = _read(tmp_path, rows, labels=["spam", "rude"])
     assert data.label_names == ("spam", "rude")
     assert data.label_sets() == [("rude",), ("rude",)]
+
+
+def test_a_key_that_is_repeated_is_said(tmp_path):
+    rows = ['{"text": "a \\"text\\" of text", "labels": ["a"]}'] * 300
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n".join(rows))
+    assert read(path).notes == ()
+    rows[250] = '{"text": "x", "labels": ["a"], "other": {"text": 1}}'
+    path.write_text("\n".join(rows))
+    assert read(path).notes == ()
+    rows[250] = '{"text": "x", "labels": ["a"], "text": "y"}'
+    path.write_text("\n".join(rows))
+    data = read(path)
+    assert data.texts[250] == "y"
+    assert "a.jsonl, line 251: the key 'text' appears more than once" in data.notes[0]
+    path = tmp_path / "a.json"
+    path.write_text("[\n" + ",\n".join(rows) + "]")
+    assert "line 252: the key 'text' appears more than once" in read(path).notes[0]
+
+
+def test_objects_that_have_no_keys_in_common(tmp_path):
+    rows = [json.dumps({"text": "t", "labels": ["a"], f"key {i}": 1}) for i in range(20_000)]
+    (tmp_path / "a.json").write_text("[" + ",".join(rows) + "]")
+    (tmp_path / "a.jsonl").write_text("\n".join(rows))
+    assert len(read(tmp_path / "a.json")) == len(read(tmp_path / "a.jsonl")) == 20_000

@@ -119,7 +119,7 @@ def test_published_parts_in_a_folder(tmp_path):
     ("row", "message"),
     [
         ("120.5,1,major,high,0", r"line 12: 5 values, expected 6"),
-        ("x,1,major,high,0,1", r"line 12: 'tempo': could not convert string to float"),
+        ("x,1,major,high,0,1", r"line 12: 'tempo': expected a finite number, got 'x'"),
         ("inf,1,major,high,0,1", r"line 12: 'tempo': expected a finite number"),
         ("1,1,sharp,high,0,1", r"line 12: 'key': expected one of minor, major, got 'sharp'"),
         ("1,1,major,high,0,2", r"line 12: label 'angry': expected 0 or 1, got '2'"),
@@ -200,3 +200,64 @@ def test_bad_xml(tmp_path, xml, message):
 
 def test_values_in_quotes():
     assert split_values("a, 'b, c', \"d\" , 'it\\'s',") == ["a", "b, c", "d", "it's", ""]
+
+
+def test_a_sparse_row_of_many_quotes_is_refused_in_one_pass(tmp_path):
+    """Each quote that opened another search to the end would take minutes."""
+    row = "{0 " + "\\'" * 300_000 + "}"
+    path = _write(tmp_path, HEADER.replace("{low,middle,high}", "numeric") + row + "\n")
+    with pytest.raises(UserError, match=r"line 11: quotes that do not match from character"):
+        read(path)
+
+
+def test_quotes_in_sparse_rows(tmp_path):
+    xml = '<labels><label name="l"/></labels>'
+    head = (
+        "@relation r\n@attribute n numeric\n@attribute k {'0','a, b'}\n@attribute l {0,1}\n@data\n"
+    )
+    path = _write(tmp_path, head + "{0 1.5, 1 'a, b', 2 1}\n{}\n{1 '0'}\n", xml)
+    assert read(path).features.toarray().tolist() == [[1.5, 1.0], [0.0, 0.0], [0.0, 0.0]]
+
+
+def test_a_nominal_attribute_of_many_values(tmp_path):
+    """A column per value, kept sparse; the values are looked up and not searched."""
+    values = [f"v{i}" for i in range(20_000)]
+    head = f"@relation r\n@attribute k {{{','.join(values)}}}\n@attribute l {{0,1}}\n@data\n"
+    rows = "".join(f"{value},{i % 2}\n" for i, value in enumerate(values))
+    data = read(_write(tmp_path, head + rows, '<labels><label name="l"/></labels>'))
+    assert sparse.issparse(data.features)
+    assert data.features.shape == (20_000, 20_000)
+    assert (data.features.indices == np.arange(20_000)).all()
+    assert data.labels.sum() == 10_000
+
+
+def test_attributes_of_one_name_are_said_and_those_of_a_label_refused(tmp_path):
+    xml = '<labels><label name="l"/></labels>'
+    head = "@relation r\n@attribute n numeric\n@attribute n numeric\n@attribute l {0,1}\n"
+    data = read(_write(tmp_path, head + "@data\n1,2,1\n", xml))
+    assert data.features.tolist() == [[1.0, 2.0]]
+    assert "1 names of attributes appear more than once ('n')" in data.notes[0]
+    path = _write(tmp_path, head + "@attribute l {0,1}\n@data\n1,2,1,0\n", xml)
+    with pytest.raises(UserError, match="2 attributes are called 'l', as a label is"):
+        read(path)
+
+
+def test_a_label_that_is_listed_twice_among_very_many(tmp_path):
+    names = [f"label {i}" for i in range(200_000)] + ["label 199999"]
+    labels = "".join(f'<label name="{name}"/>' for name in names)
+    (tmp_path / "a.xml").write_text(f"<labels>{labels}</labels>")
+    with pytest.raises(UserError, match="'label 199999' is listed twice"):
+        read_xml(tmp_path / "a.xml")
+
+
+@pytest.mark.parametrize("encoding", ["klingon", "utf-7", "big5"])
+def test_an_encoding_that_xml_cannot_have_here(tmp_path, encoding):
+    (tmp_path / "a.xml").write_text(f'<?xml version="1.0" encoding="{encoding}"?><labels/>')
+    with pytest.raises(UserError, match=r"a\.xml"):
+        read_xml(tmp_path / "a.xml")
+
+
+def test_no_labels_by_meka(tmp_path):
+    (tmp_path / "a.arff").write_text("@relation 'r: -C 0'\n@attribute n numeric\n@data\n1\n")
+    with pytest.raises(UserError, match="-C 0"):
+        read(tmp_path / "a.arff")

@@ -103,3 +103,11 @@ def test_a_million_labels(tmp_path):
 def test_a_header_beyond_all_memory_is_refused_at_once(tmp_path, header):
     with pytest.raises(UserError, match=r"line 1: [\d,]+ (labels|features), expected at most"):
         _read(tmp_path, f"{header}\n0 0:1\n")
+
+
+def test_a_feature_that_is_repeated_is_added_up_and_said(tmp_path):
+    data = _read(tmp_path, "2 6 2\n0 0:1 3:1\n1 3:1 2:1 3:2 3:4\n")
+    assert data.features.toarray()[1].tolist() == [0, 0, 1, 7, 0, 0]
+    assert "a.svm, line 3: a feature appears more than once; its values are added" in data.notes[0]
+    assert "2 features were repeated in all" in data.notes[1]
+    assert _read(tmp_path, CONTENT).notes == ()

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from zlpr._errors import UserError
-from zlpr.data.files import open_bytes, plain_suffix
+from zlpr.data.files import file_faults, open_bytes, plain_suffix
 from zlpr.data.formats import (
     fasttext,
     huggingface,
@@ -136,8 +136,11 @@ def named_format(name: str) -> Format:
 
 def find_format(path: Path, options: ReadOptions) -> Format:
     """The format of a file, by its name and its first lines."""
-    if str(path).startswith(huggingface.HUB) or (path.is_dir() and huggingface.is_saved(path)):
+    if str(path).startswith(huggingface.HUB):
         return FORMATS["huggingface"]
+    with file_faults(path):
+        if path.is_dir() and huggingface.is_saved(path):
+            return FORMATS["huggingface"]
     suffix = plain_suffix(path)
     if suffix in SUFFIXES and suffix not in _BY_CONTENT:
         return SUFFIXES[suffix]

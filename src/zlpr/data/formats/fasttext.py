@@ -1,5 +1,6 @@
 """fastText: a line per text, with words ``__label__name`` for the labels."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
@@ -11,6 +12,8 @@ from zlpr.data.problems import Problems, quote
 from zlpr.data.rows import Block, ReadOptions, texts_of
 
 PREFIX = "__label__"
+
+_LABELS = re.compile(rf"(?:{PREFIX}\S*(?:\s+|$))++")  # those in front, in one pass
 
 
 def read_blocks(path: Path, options: ReadOptions, problems: Problems) -> Iterator[Block]:
@@ -35,12 +38,11 @@ def read_blocks(path: Path, options: ReadOptions, problems: Problems) -> Iterato
 
 
 def _parse(line: str) -> tuple[str, tuple[str, ...]]:
-    rest = line.strip()
-    labels = []
-    while rest.startswith(PREFIX):
-        word, *tail = rest.split(None, 1)
-        labels.append(word.removeprefix(PREFIX))
-        rest = tail[0] if tail else ""
+    line = line.strip()
+    first = _LABELS.match(line)
+    start = first.end() if first else 0
+    labels = [word.removeprefix(PREFIX) for word in line[:start].split()]
+    rest = line[start:]
     if PREFIX in rest:
         words = rest.split()
         labels += [word.removeprefix(PREFIX) for word in words if word.startswith(PREFIX)]

@@ -9,7 +9,7 @@ from typing import Any, TextIO
 from zlpr._errors import UserError
 from zlpr.data.dataset import Dataset
 from zlpr.data.files import read_text
-from zlpr.data.formats.json_lines import Rows, columns_of, json_rows
+from zlpr.data.formats.json_lines import Rows, columns_of, json_rows, note_repeated_keys
 from zlpr.data.problems import Problems, quote
 from zlpr.data.roles import find_roles
 from zlpr.data.rows import Block, ReadOptions
@@ -33,23 +33,28 @@ def read_blocks(path: Path, options: ReadOptions, problems: Problems) -> Iterato
     rows: list[dict[str, Any]] = []
     lines: list[int] = []
     size = _SAMPLE_ROWS
-    for line, value in _elements(str(path), read_text(path, options.encoding, limit=MAX_TEXT)):
+    sources: list[str] = []
+    text = read_text(path, options.encoding, limit=MAX_TEXT)
+    for line, value, source in _elements(str(path), text):
         if isinstance(value, dict):
             rows.append(value)
             lines.append(line)
+            sources.append(source)
         else:
             problems.add(line, f"expected a JSON object, got {quote(value)}")
         if len(rows) == size:
             roles = roles or find_roles(str(path), columns_of(rows), options)
+            note_repeated_keys(sources, lines, roles, problems)
             yield roles.block(Rows(rows), lines, problems)
-            rows, lines, size = [], [], _BLOCK_ROWS
+            rows, lines, sources, size = [], [], [], _BLOCK_ROWS
     if rows:
         roles = roles or find_roles(str(path), columns_of(rows), options)
+        note_repeated_keys(sources, lines, roles, problems)
         yield roles.block(Rows(rows), lines, problems)
 
 
-def _elements(file: str, text: str) -> Iterator[tuple[int, Any]]:
-    """The elements of the array in a text, one after the other, with their line numbers."""
+def _elements(file: str, text: str) -> Iterator[tuple[int, Any, str]]:
+    """The elements of the array in a text, each with its line number and its own text."""
     position = _after_space(text, 0)
     if text[position : position + 1] != "[":
         raise _syntax_error(file, text, position, "expected '[' and objects")
@@ -69,7 +74,7 @@ def _elements(file: str, text: str) -> Iterator[tuple[int, Any]]:
             raise _syntax_error(file, text, at, "nested too deeply") from None
         except ValueError:
             raise _syntax_error(file, text, at, "a number of thousands of digits") from None
-        yield line, value
+        yield line, value, text[at:position]
         position = _after_space(text, position)
         sign = text[position : position + 1]
         if sign == "]":

@@ -20,6 +20,9 @@ _scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 # makes the whole twice as slow. The first rows are looked at together, to see what they hold.
 _BLOCK_ROWS = 128
 
+_MOST_CELLS = 2_000_000  # that are looked at to see what columns mean
+_MOST_KEYS = 20  # of labels, that are looked for twice in an object
+
 
 def read_blocks(path: Path, options: ReadOptions, problems: Problems) -> Iterator[Block]:
     """The rows of a file, some hundred at a time."""
@@ -31,6 +34,8 @@ def read_blocks(path: Path, options: ReadOptions, problems: Problems) -> Iterato
             rows, numbers = _parse(lines, problems)
             if rows:
                 roles = roles or find_roles(str(path), columns_of(rows), options)
+                span = range(lines.first, lines.first + len(lines.texts))
+                note_repeated_keys(lines.texts, span, roles, problems)
                 yield roles.block(Rows(rows), numbers, problems)
 
 
@@ -50,9 +55,51 @@ class Rows(dict[str, list[Any]]):
 
 
 def columns_of(rows: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
-    """All columns that some JSON objects have between them, in order of appearance."""
+    """All columns that some JSON objects have between them, in order of appearance.
+
+    Where objects have many different keys, fewer of them are looked at.
+    """
     names = dict.fromkeys(name for row in rows for name in row)
+    while len(rows) > 1 and len(rows) * len(names) > _MOST_CELLS:
+        rows = rows[: len(rows) // 2]
+        names = dict.fromkeys(name for row in rows for name in row)
     return {name: [row.get(name, MISSING) for row in rows] for name in names}
+
+
+def note_repeated_keys(
+    texts: Sequence[str], lines: Sequence[int], roles: Roles, problems: Problems
+) -> None:
+    """Say where an object has one of the keys that are read more than once: the last one counts.
+
+    Only texts in which the key's name stands twice are looked at closely.
+    """
+    read = (*roles.columns.text, *roles.columns.labels[:_MOST_KEYS], roles.columns.id)
+    for key in (name for name in read if name is not None):
+        word = json.dumps(key, ensure_ascii=False)
+        if sum(text.count(word) for text in texts) <= len(texts):
+            continue
+        for number, text in zip(lines, texts, strict=True):
+            if text.count(word) > 1 and _repeats(text, key):
+                if not any("more than once" in note for note in problems.notes):
+                    problems.notes.append(
+                        f"{problems.name}, {problems.unit} {number}: the key {quote(key)} appears "
+                        "more than once in an object; the last one counts"
+                    )
+                return
+
+
+def _repeats(text: str, key: str) -> bool:
+    """Whether the outermost object of a JSON text has a key more than once."""
+    last: list[tuple[str, Any]] = []
+
+    def keep(pairs: list[tuple[str, Any]]) -> None:
+        last[:] = pairs  # the outermost object is finished last
+
+    try:
+        json.loads(text, object_pairs_hook=keep)
+    except (ValueError, RecursionError):  # reported elsewhere
+        return False
+    return sum(name == key for name, _ in last) > 1
 
 
 def _parse(block: Lines, problems: Problems) -> tuple[list[dict[str, Any]], Sequence[int]]:

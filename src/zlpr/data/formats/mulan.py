@@ -9,8 +9,11 @@ numbers 0 and 1; one of more values becomes a column per value. Attributes of te
 a note.
 """
 
+import contextlib
+import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
@@ -23,7 +26,7 @@ from scipy import sparse
 from zlpr._errors import UserError
 from zlpr.data.dataset import Dataset, split_name
 from zlpr.data.files import COMPRESSED_SUFFIXES, Lines, open_bytes, read_lines
-from zlpr.data.problems import Problems, quote
+from zlpr.data.problems import Problems, name_all, quote
 from zlpr.data.roles import INDICATORS
 from zlpr.data.rows import Block, ReadOptions, features_of
 
@@ -34,7 +37,7 @@ _NAME = r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s{,'"]\S*)"""
 _ATTRIBUTE = re.compile(rf"@attribute\s+{_NAME}\s*(.*)", re.IGNORECASE)
 # Possessive (*+), so that no file can make the matching go back and forth.
 _VALUE = re.compile(r"""\s*+('(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|[^,'"]*+)\s*+(?:,|$)""")
-_CELL = re.compile(r"""(?:[^,'"]++|'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")++""")
+_CELL = re.compile(r"""((?:[^,'"]++|'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")*+)(,|$)""")
 _MEKA = re.compile(r"-C\s+(-?\d+)")
 _NUMERIC = frozenset(["numeric", "real", "integer"])
 
@@ -53,6 +56,17 @@ class Attribute:
     values: tuple[str, ...] | None = None
     textual: bool = False
 
+    @functools.cached_property
+    def positions(self) -> dict[str, int]:
+        """Where each of the values stands; the first place of one that is listed twice."""
+        values = self.values or ()
+        return {value: len(values) - 1 - i for i, value in enumerate(reversed(values))}
+
+    @functools.cached_property
+    def binary(self) -> bool:
+        """Whether its values are the numbers 0 and 1."""
+        return self.values is not None and set(self.values) <= {"0", "1"}
+
     @property
     def width(self) -> int:
         """How many feature columns it becomes."""
@@ -67,15 +81,15 @@ class Attribute:
             ValueError: if the attribute has no such value.
         """
         if self.values is None:
-            number = float(value)
-            if not np.isfinite(number):
-                raise ValueError(f"expected a finite number, got {value!r}")
-            return 0, number
-        if value not in self.values:
-            raise ValueError(f"expected one of {', '.join(self.values[:8])}, got {value!r}")
-        if set(self.values) <= {"0", "1"}:
+            with contextlib.suppress(ValueError):
+                if np.isfinite(number := float(value)):
+                    return 0, number
+            raise ValueError(f"expected a finite number, got {quote(value)}")
+        position = self.positions.get(value)
+        if position is None:
+            raise ValueError(f"expected one of {name_all(self.values, 8)}, got {quote(value)}")
+        if self.binary:
             return 0, float(value)
-        position = self.values.index(value)
         return (0, float(position)) if len(self.values) <= 2 else (position, 1.0)
 
 
@@ -95,13 +109,15 @@ class _Layout:
     offsets: tuple[int, ...]  # attribute position -> first feature column
     width: int
 
-    @property
-    def plain(self) -> bool:
+    @functools.cached_property
+    def numbers_only(self) -> bool:
         """Whether every cell is simply a number."""
-        return all(
-            (a.values is None and not a.textual) or set(a.values or ()) == {"0", "1"}
-            for a in self.attributes
-        )
+        return all((a.values is None and not a.textual) or a.binary for a in self.attributes)
+
+    @functools.cached_property
+    def mostly_empty(self) -> bool:
+        """Whether a column per value makes rows so wide that they are kept as sparse ones."""
+        return self.width > 1000 + 4 * len(self.attributes)
 
 
 def read_blocks(path: Path, options: ReadOptions, problems: Problems) -> Iterator[Block]:
@@ -161,7 +177,7 @@ def _attribute(path: Path, line: int, text: str) -> Attribute:
         try:
             return Attribute(name, tuple(split_values(kind[1:-1])))
         except ValueError as wrong:
-            raise UserError(f"{path}, line {line}: the values of {name!r}: {wrong}") from None
+            raise UserError(f"{path}, line {line}: the values of {quote(name)}: {wrong}") from None
     word = kind.split()[0].lower()
     if word in _NUMERIC:
         return Attribute(name)
@@ -198,6 +214,7 @@ def split_values(text: str) -> list[str]:
 def _lay_out(path: Path, header: _Header, options: ReadOptions, problems: Problems) -> _Layout:
     positions = {attribute.name: i for i, attribute in enumerate(header.attributes)}
     names = _label_names(path, header, options)
+    _note_repeated(path, header, set(names), problems)
     missing = [name for name in names if name not in positions]
     if missing:
         raise UserError(f"{path}: no attribute is called {quote(missing[0])}, as a label is")
@@ -208,14 +225,39 @@ def _lay_out(path: Path, header: _Header, options: ReadOptions, problems: Proble
         if position not in columns:
             width += attribute.width
             if attribute.textual:
-                problems.notes.append(f"{path}: left out {attribute.name!r}, an attribute of text")
+                problems.notes.append(
+                    f"{path}: left out {quote(attribute.name)}, an attribute of text"
+                )
     return _Layout(header.attributes, columns, tuple(names), tuple(offsets), width)
+
+
+def _note_repeated(path: Path, header: _Header, labels: set[str], problems: Problems) -> None:
+    """Say which attributes have the same name; two of a label's name cannot be told apart."""
+    counts = Counter(attribute.name for attribute in header.attributes)
+    repeated = [name for name, count in counts.items() if count > 1]
+    if labels.intersection(repeated):
+        name = min(labels.intersection(repeated))
+        raise UserError(
+            f"{path}: {counts[name]} attributes are called {quote(name)}, as a label is"
+        )
+    if repeated:
+        few = ", ".join(quote(name) for name in repeated[:5])
+        problems.notes.append(
+            f"{path}: {len(repeated):,} names of attributes appear more than once ({few}); all of "
+            "these attributes are kept as features"
+        )
 
 
 def _label_names(path: Path, header: _Header, options: ReadOptions) -> list[str]:
     asked = options.labels
     if asked is not None and not isinstance(asked, str | int):
         every = [attribute.name for attribute in header.attributes]
+        for place in asked:
+            if isinstance(place, int) and not 0 <= place < len(every):
+                raise UserError(
+                    f"{path}: labels={place} is not an attribute; there are {len(every)}, counted "
+                    "from 0"
+                )
         return [every[name] if isinstance(name, int) else name for name in asked]
     if isinstance(asked, str) and asked.lower().endswith(".xml"):
         return read_xml(Path(asked))
@@ -226,7 +268,9 @@ def _label_names(path: Path, header: _Header, options: ReadOptions) -> list[str]
         return read_xml(beside)
     found = _MEKA.search(header.relation)
     if found:
-        count = int(found.group(1))
+        count = int(found.group(1)[:10])
+        if not count:
+            raise UserError(f"{path}: the relation says -C 0, that no attribute is a label")
         every = [attribute.name for attribute in header.attributes]
         return every[:count] if count > 0 else every[count:]
     raise UserError(
@@ -280,10 +324,14 @@ def read_xml(path: Path) -> list[str]:
             f"{path}, line {wrong.lineno}, column {wrong.offset + 1}: not XML: "
             f"{expat.ErrorString(wrong.code)}"
         ) from None
+    except (LookupError, ValueError) as wrong:  # an encoding that Python does not have
+        if isinstance(wrong, UserError):
+            raise
+        raise UserError(f"{path}: not XML that can be read: {wrong}") from None
     if not names:
         raise UserError(f"{path}: no <label name=…> in it")
     if len(set(names)) != len(names):
-        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        twice, _ = Counter(names).most_common(1)[0]
         raise UserError(f"{path}: the label {quote(twice)} is listed twice")
     return names
 
@@ -301,7 +349,7 @@ def _check_sparse(path: Path, layout: _Layout, is_sparse: bool) -> None:
         if not zero_first:
             raise UserError(
                 f"{path}: sparse rows leave out the first value of an attribute, but that of "
-                f"{attribute.name!r} ({values[0]!r}) does not mean 0"
+                f"{quote(attribute.name)} ({quote(values[0])}) does not mean 0"
             )
 
 
@@ -315,8 +363,9 @@ def _block(
     good: list[int] = []
     sets: list[Sequence[str]] = []
     features: Any
-    if is_sparse:
-        features = _sparse_rows(rows, layout, good, sets, problems)
+    if is_sparse or layout.mostly_empty:
+        read_cells = _sparse_cells if is_sparse else _dense_cells
+        features = _sparse_rows(rows, layout, read_cells, good, sets, problems)
     else:
         features = _dense_rows(rows, layout, good, sets, problems)
     return Block(
@@ -334,7 +383,7 @@ def _dense_rows(
     sets: list[Sequence[str]],
     problems: Problems,
 ) -> NDArray[np.float64]:
-    fast = _all_numbers(rows, layout) if layout.plain else None
+    fast = _all_numbers(rows, layout) if layout.numbers_only else None
     if fast is not None:
         good += [number for number, _ in rows]
         columns = list(layout.label_columns)
@@ -345,10 +394,7 @@ def _dense_rows(
     features = np.zeros((len(rows), layout.width))
     for number, line in rows:
         try:
-            cells = split_values(line)
-            if len(cells) != len(layout.attributes):
-                raise ValueError(f"{len(cells)} values, expected {len(layout.attributes)}")
-            labels, pairs = _encoded(enumerate(cells), layout)
+            labels, pairs = _encoded(_dense_cells(line, layout), layout)
         except ValueError as wrong:
             problems.add(number, str(wrong))
             continue
@@ -357,6 +403,13 @@ def _dense_rows(
         good.append(number)
         sets.append(labels)
     return features[: len(good)]
+
+
+def _dense_cells(line: str, layout: _Layout) -> Iterator[tuple[int, str]]:
+    cells = split_values(line)
+    if len(cells) != len(layout.attributes):
+        raise ValueError(f"{len(cells)} values, expected {len(layout.attributes)}")
+    return enumerate(cells)
 
 
 def _all_numbers(rows: list[tuple[int, str]], layout: _Layout) -> NDArray[np.float64] | None:
@@ -381,17 +434,19 @@ def _encoded(cells: Any, layout: _Layout) -> tuple[list[str], list[tuple[int, fl
     for position, text in cells:
         attribute = layout.attributes[position]
         if text == "?":
-            raise ValueError(f"{attribute.name!r} is missing ('?'), expected a value")
+            raise ValueError(f"{quote(attribute.name)} is missing ('?'), expected a value")
         if position in layout.label_columns:
             if text not in INDICATORS:
-                raise ValueError(f"label {attribute.name!r}: expected 0 or 1, got {text!r}")
+                raise ValueError(
+                    f"label {quote(attribute.name)}: expected 0 or 1, got {quote(text)}"
+                )
             if INDICATORS[text]:
                 labels.append((position, layout.label_columns[position]))
         elif not attribute.textual:
             try:
                 column, value = attribute.code(text)
             except ValueError as wrong:
-                raise ValueError(f"{attribute.name!r}: {wrong}") from None
+                raise ValueError(f"{quote(attribute.name)}: {wrong}") from None
             pairs.append((layout.offsets[position] + column, value))
     return [name for _, name in labels], pairs
 
@@ -399,6 +454,7 @@ def _encoded(cells: Any, layout: _Layout) -> tuple[list[str], list[tuple[int, fl
 def _sparse_rows(
     rows: list[tuple[int, str]],
     layout: _Layout,
+    read_cells: Callable[[str, _Layout], Iterator[tuple[int, str]]],
     good: list[int],
     sets: list[Sequence[str]],
     problems: Problems,
@@ -408,7 +464,7 @@ def _sparse_rows(
     ends = [0]
     for number, line in rows:
         try:
-            labels, pairs = _encoded(_sparse_cells(line, layout), layout)
+            labels, pairs = _encoded(read_cells(line, layout), layout)
         except ValueError as wrong:
             problems.add(number, str(wrong))
             continue
@@ -432,7 +488,7 @@ def _sparse_cells(line: str, layout: _Layout) -> Iterator[tuple[int, str]]:
     inner = line[1:-1].strip()
     if not inner:
         return
-    for cell in _CELL.findall(inner) if "'" in inner or '"' in inner else inner.split(","):
+    for cell in _quoted_cells(inner) if "'" in inner or '"' in inner else inner.split(","):
         index, _, value = cell.strip().partition(" ")
         position = int(index) if index.isascii() and index.isdigit() and len(index) < 10 else -1
         if not 0 <= position < len(layout.attributes) or not value.strip():
@@ -443,6 +499,17 @@ def _sparse_cells(line: str, layout: _Layout) -> Iterator[tuple[int, str]]:
             raise ValueError(f"index {position} appears twice")
         seen.add(position)
         yield position, _unquoted(value.strip())
+
+
+def _quoted_cells(text: str) -> Iterator[str]:
+    """Cells separated by commas, except by those in quotes; one pass over the text."""
+    position, more = 0, True
+    while more:
+        found = _CELL.match(text, position)
+        if found is None:
+            raise ValueError(f"quotes that do not match from character {position + 2} on")
+        yield found.group(1)
+        position, more = found.end(), found.group(2) == ","
 
 
 def write(dataset: Dataset, stream: TextIO) -> None:

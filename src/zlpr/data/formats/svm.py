@@ -51,7 +51,7 @@ def read_blocks(path: Path, options: ReadOptions, problems: Problems) -> Iterato
     """The rows of a file."""
     header: Header | None = None
     names: tuple[str, ...] | None = None
-    rows = 0
+    rows = repeated = 0
     for lines in read_lines(path, options.encoding):
         if header is None:
             header = parse_header(str(path), lines.texts[0], options)
@@ -60,10 +60,13 @@ def read_blocks(path: Path, options: ReadOptions, problems: Problems) -> Iterato
                 lines = Lines(lines.first + 1, lines.texts[1:])
         before = problems.count
         block = _block(lines, header, options, problems)
+        repeated += _sum_repeated(block, repeated, problems)
         rows += len(block.labels) + problems.count - before
         block.label_names = names
         if block.labels:
             yield block
+    if repeated > 1:
+        problems.notes.append(f"{path}: {repeated:,} features were repeated in all")
     if header and header.samples is not None and rows != header.samples:
         problems.doubt(1, f"the header announces {header.samples:,} rows, the file has {rows:,}")
 
@@ -135,7 +138,6 @@ def _assembled(
     if not header.sure:
         width = int(indices.max()) + 1 if len(indices) else 0
     matrix = sparse.csr_array((values, indices, np.array(ends)), shape=(len(rows), width))
-    matrix.sum_duplicates()
     named = iter(map(str, columns.tolist()))
     sets = [tuple(itertools.islice(named, count)) for count in label_counts]
     return Block(
@@ -143,6 +145,20 @@ def _assembled(
         lines=[number for number, _ in rows],
         features=matrix,
     )
+
+
+def _sum_repeated(block: Block, before: int, problems: Problems) -> int:
+    """Add up the values of a feature that a row names more than once; how many were too many."""
+    matrix: Any = block.features
+    widths = np.diff(matrix.indptr)
+    matrix.sum_duplicates()
+    missing = widths - np.diff(matrix.indptr)
+    if missing.any() and not before:
+        line = block.lines[int(np.argmax(missing > 0))]
+        problems.notes.append(
+            f"{problems.name}, line {line}: a feature appears more than once; its values are added"
+        )
+    return int(missing.sum())
 
 
 def _syntax_problem(line: str) -> tuple[int, str]:

@@ -10,8 +10,8 @@ from typing import TextIO
 
 from zlpr._errors import UserError
 from zlpr.data.dataset import Dataset
-from zlpr.data.files import MAX_LINE, plain_suffix, read_lines
-from zlpr.data.problems import Problems, quote
+from zlpr.data.files import MAX_LINE, Lines, plain_suffix, read_lines
+from zlpr.data.problems import Problems, name_all, quote
 from zlpr.data.roles import DELIMITERS, find_roles, is_known_name
 from zlpr.data.rows import Block, ReadOptions, sample_columns
 
@@ -48,8 +48,7 @@ def _fits(row: Row, names: Sequence[str], problems: Problems) -> bool:
     line, fields = row
     if len(fields) == len(names):
         return True
-    shown = [name if name.isprintable() else quote(name) for name in names[:9]]
-    listing = f" ({', '.join(shown)})" if len(names) <= 8 else ""
+    listing = f" ({name_all(names)})" if len(names) <= 8 else ""
     columns = "1 column" if len(fields) == 1 else f"{len(fields)} columns"
     problems.add(line, f"{columns}, expected {len(names)}{listing}")
     return False
@@ -77,13 +76,26 @@ def _header(file: str, fields: list[str], options: ReadOptions) -> tuple[list[st
 
 
 def _rows(path: Path, options: ReadOptions, problems: Problems) -> Iterator[Row]:
-    """Parse a table; a row that spans lines has the number of its first line."""
+    """Parse a file; a row that spans lines has the number of its first line."""
     blocks = read_lines(path, options.encoding, keep_returns=True)
+    return parse_rows(path, blocks, problems, quoted=options.quoted)
+
+
+def parse_rows(
+    path: Path, blocks: Iterator[Lines], problems: Problems, *, quoted: bool | None = None
+) -> Iterator[Row]:
+    r"""The rows in the lines of a table, with the numbers of their first lines.
+
+    Args:
+        path: tells what separates the columns, by its ending.
+        blocks: the lines, with the ``\r`` that they may end in.
+        problems: hears of rows that are none.
+        quoted: whether fields may stand in double quotes; None finds it out.
+    """
     start = next(blocks, None)
     if start is None:
         return iter(())
     separator = _separator(path, start.texts[0])
-    quoted = options.quoted
     if quoted is None:
         quoted = separator != "\t" or _looks_quoted(start.texts)
     lines = itertools.chain.from_iterable(block.texts for block in itertools.chain([start], blocks))

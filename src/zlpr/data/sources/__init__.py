@@ -17,8 +17,8 @@ from zlpr.data.sources import (
     toxic,
     uspto,
 )
-from zlpr.data.sources._raw import Advance
-from zlpr.data.sources._reading import Reading
+from zlpr.data.sources._archives import Advance
+from zlpr.data.sources._rows import Reading
 from zlpr.data.sources._source import Record, RemoteFile, Source
 
 __all__ = ["SOURCES", "Prepared", "Record", "RemoteFile", "Source", "prepare", "resolve"]

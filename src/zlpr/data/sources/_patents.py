@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 
 from zlpr._errors import UserError
 from zlpr.data.dataset import split_name
-from zlpr.data.sources._raw import RawFile
-from zlpr.data.sources._reading import Reading, table
+from zlpr.data.problems import name_all
+from zlpr.data.sources._archives import RawFile
+from zlpr.data.sources._rows import Reading, table
 from zlpr.data.sources._source import Record
 
 _SUBCLASS = re.compile(r"(?<![A-Z0-9])[A-H][0-9]{2}[A-Z](?![A-Z])")
@@ -96,6 +97,6 @@ def _column(
     if optional and what not in reading.columns:
         return -1
     raise UserError(
-        f"{file}, line 1: no column {names[0]}; the columns are {', '.join(header)}; "
+        f"{file}, line 1: no column {names[0]}; the columns are {name_all(header)}; "
         f"name it with --column {what}=NAME"
     )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zlpr.data.dataset import SplitName
-from zlpr.data.sources._reading import Reading
+from zlpr.data.sources._rows import Reading
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from zlpr.data.sources._raw import find_one
-from zlpr.data.sources._reading import Reading, indicated, rows_of
+from zlpr.data.sources._archives import find_one
+from zlpr.data.sources._rows import Reading, indicated, rows_of
 from zlpr.data.sources._source import Record, Source
 
 LABELS = (

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from zlpr.data.sources._raw import RawFile, find_one
-from zlpr.data.sources._reading import Reading, lines
+from zlpr.data.sources._archives import RawFile, find_one
+from zlpr.data.sources._rows import Reading, lines
 from zlpr.data.sources._source import Record, RemoteFile, Source
 
 METADATA_COLUMNS = 9

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from zlpr.data.sources._archives import find
 from zlpr.data.sources._patents import EXPECTS_TABLE, table_records
-from zlpr.data.sources._raw import find
-from zlpr.data.sources._reading import Reading
+from zlpr.data.sources._rows import Reading
 from zlpr.data.sources._source import Record, Source
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from zlpr._errors import UserError
 from zlpr.data.dataset import SplitName
 from zlpr.data.problems import quote
-from zlpr.data.sources._raw import RawFile, find
-from zlpr.data.sources._reading import Reading, indicated, lines, rows_of
+from zlpr.data.sources._archives import RawFile, find
+from zlpr.data.sources._rows import Reading, indicated, lines, rows_of
 from zlpr.data.sources._source import Record, RemoteFile, Source
 
 LABELS = (

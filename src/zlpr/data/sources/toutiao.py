@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from zlpr._errors import UserError
-from zlpr.data.sources._raw import RawFile, find
-from zlpr.data.sources._reading import Reading, lines
+from zlpr.data.sources._archives import RawFile, find
+from zlpr.data.sources._rows import Reading, lines
 from zlpr.data.sources._source import Record, Source
 
 SEPARATOR = "|,|"

@@ -9,9 +9,9 @@ from operator import itemgetter
 from pathlib import Path
 from typing import IO, Any
 
+from zlpr.data.sources._archives import RawFile, find
 from zlpr.data.sources._patents import EXPECTS_TABLE, ipc_subclasses, table_records
-from zlpr.data.sources._raw import RawFile, find
-from zlpr.data.sources._reading import Reading
+from zlpr.data.sources._rows import Reading
 from zlpr.data.sources._source import Record, Source
 
 ROOT = "us-patent-grant"
@@ -129,10 +129,8 @@ class _Document:
         try:
             yield
         except syntax_error as wrong:
-            reason = wrong.msg.partition(", line ")[
-                0
-            ]  # lxml's lines count from the document's first
-            self.problem = f"not well-formed XML ({reason})"
+            reason = wrong.msg.partition(", line ")[0]  # its lines count from the document's first
+            self.problem = f"not well-formed XML ({' '.join(reason.split())[:200]})"
             self.problem_line, self.problem_column = wrong.position[0] - 1, wrong.position[1]
 
     def _parse(self, parser: Any, piece: bytes) -> bool:

@@ -1,16 +1,15 @@
 """Read a publisher's rows: decode, split, and remember what could not be used and why."""
 
-import csv
-import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from zlpr._errors import UserError
-from zlpr.data.files import MAX_LINE, lines_of
-from zlpr.data.problems import Problems, quote
-from zlpr.data.sources._raw import Advance, RawFile
+from zlpr.data.files import lines_of
+from zlpr.data.formats.tables import parse_rows
+from zlpr.data.problems import Problems, name_all, quote
+from zlpr.data.sources._archives import Advance, RawFile
 
 
 @dataclass
@@ -40,12 +39,15 @@ class Reading:
         self, file: RawFile, line: int, problem: str, *, column: int | str | None = None
     ) -> None:
         """Count a malformed row."""
-        name = str(file)
-        self._problems.setdefault(name, Problems(name)).add(line, problem, column=column)
+        self.problems_of(file).add(line, problem, column=column)
+
+    def problems_of(self, file: RawFile) -> Problems:
+        """What is wrong with the rows of a file."""
+        return self._problems.setdefault(str(file), Problems(str(file)))
 
     def finish(self) -> None:
         """Refuse the first file that had malformed rows, unless they are to be skipped."""
-        for problems in self._problems.values():
+        for problems in filter(lambda problems: problems.count, self._problems.values()):
             if not self.skip_bad_rows:
                 raise problems.error()
             self.left_out["bad row"] += problems.count
@@ -59,27 +61,16 @@ def lines(file: RawFile, reading: Reading) -> Iterator[tuple[int, str]]:
 
 
 def table(file: RawFile, reading: Reading) -> Iterator[tuple[int, list[str]]]:
-    """Number of the first line and the cells of each row of a CSV or TSV file, header included.
-
-    The delimiter is a tab where the first line has one, else a comma.
-    """
-    texts = (text for _, text in lines(file, reading))
-    first = next(texts, None)
-    if first is None:
-        raise UserError(f"{file}: the file is empty")
-    csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE))
-    ended = (f"{text}\n" for text in itertools.chain([first], texts))
-    rows = csv.reader(ended, delimiter="\t" if "\t" in first else ",", strict=True)
-    while True:
-        line = rows.line_num + 1
-        try:
-            cells = next(rows)
-        except StopIteration:
-            return
-        except csv.Error as wrong:
-            raise UserError(f"{file}, line {line}: not a row of a table: {wrong}") from wrong
-        if cells:
-            yield line, cells
+    """Number of the first line and the cells of each row of a CSV or TSV file, header included."""
+    place = Path(str(file))
+    with file.open(reading.advance) as stream:
+        blocks = lines_of(stream, place, reading.encoding, keep_returns=True)
+        rows = parse_rows(place, blocks, reading.problems_of(file))
+        first = next(rows, None)
+        if first is None:
+            raise UserError(f"{file}: the file is empty")
+        yield first
+        yield from rows
 
 
 def positions(file: RawFile, header: Sequence[str], names: Sequence[str]) -> list[int]:
@@ -88,7 +79,7 @@ def positions(file: RawFile, header: Sequence[str], names: Sequence[str]) -> lis
     missing = [name for name in names if name.casefold() not in known]
     if missing:
         raise UserError(
-            f"{file}, line 1: no column {', '.join(missing)}; the columns are {', '.join(header)}"
+            f"{file}, line 1: no column {name_all(missing)}; the columns are {name_all(header)}"
         )
     return [known[name.casefold()] for name in names]
 

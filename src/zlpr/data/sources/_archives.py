@@ -1,11 +1,8 @@
 """Find and open the files that a publisher gives: plain, compressed, or inside an archive."""
 
-import bz2
 import contextlib
 import fnmatch
-import gzip
 import io
-import lzma
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
@@ -14,12 +11,8 @@ from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
 from zlpr._errors import UserError
+from zlpr.data.files import COMPRESSED_SUFFIXES, decompressed, file_faults
 
-_COMPRESSIONS: dict[str, Callable[[IO[bytes]], IO[bytes]]] = {
-    ".gz": lambda stream: cast("IO[bytes]", gzip.GzipFile(fileobj=stream)),
-    ".bz2": lambda stream: cast("IO[bytes]", bz2.BZ2File(stream)),
-    ".xz": lambda stream: cast("IO[bytes]", lzma.LZMAFile(stream)),  # noqa: SIM115
-}
 _TAR_SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 
 Advance = Callable[[int], object]
@@ -49,25 +42,22 @@ class RawFile:
     @contextlib.contextmanager
     def open(self, advance: Advance = lambda count: None) -> Iterator[IO[bytes]]:
         """Open for reading, decompressed; `advance` hears of the bytes read from disk."""
-        with contextlib.ExitStack() as stack:
+        with file_faults(self), contextlib.ExitStack() as stack:
             disk = stack.enter_context(self.path.open("rb"))
             watched = stack.enter_context(io.BufferedReader(_Watched(disk, advance), 1 << 16))
-            try:
-                yield self._decompressed(watched, stack)
-            except (EOFError, OSError, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError) as bad:
-                if isinstance(bad, OSError) and bad.errno is not None:
-                    raise  # the disk's own trouble, not the file's content
-                raise _damaged(self, bad) from bad
+            yield decompressed(self._unpacked(watched, stack))
 
-    def _decompressed(self, disk: IO[bytes], stack: contextlib.ExitStack) -> IO[bytes]:
-        stream = disk
-        if self.member and zipfile.is_zipfile(self.path):
-            stream = stack.enter_context(zipfile.ZipFile(disk)).open(self.member)
-        elif self.member:
-            archive = stack.enter_context(tarfile.open(fileobj=disk))  # noqa: SIM115
-            stream = cast("IO[bytes]", archive.extractfile(self.member))
-        compression = _compression(self.member or self.path.name)
-        return _COMPRESSIONS[compression](stream) if compression else stream
+    def _unpacked(self, disk: IO[bytes], stack: contextlib.ExitStack) -> IO[bytes]:
+        if not self.member:
+            return disk
+        if zipfile.is_zipfile(self.path):
+            archive = stack.enter_context(zipfile.ZipFile(disk))
+            try:
+                return archive.open(self.member)
+            except (RuntimeError, NotImplementedError) as wrong:  # a password, or a compression
+                raise UserError(f"{self}: cannot be unpacked: {wrong}") from None
+        tar = stack.enter_context(tarfile.open(fileobj=disk))  # noqa: SIM115
+        return cast("IO[bytes]", tar.extractfile(self.member))
 
 
 class _Watched(io.RawIOBase):
@@ -137,7 +127,7 @@ def _list(raw: Path) -> Iterator[RawFile]:
 def _members(path: Path) -> list[str]:
     """The files in an archive; [""] for a file that is no archive."""
     name = path.name.lower()
-    try:
+    with file_faults(path):
         if name.endswith(".zip"):
             with zipfile.ZipFile(path) as archive:
                 names = [entry.filename for entry in archive.infolist() if not entry.is_dir()]
@@ -146,14 +136,7 @@ def _members(path: Path) -> list[str]:
                 names = [entry.name for entry in tar if entry.isfile()]
         else:
             return [""]
-    except (EOFError, zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError) as bad:
-        raise _damaged(path, bad) from bad
     return [member for member in names if not PurePosixPath(member).name.startswith(".")]
-
-
-def _damaged(file: object, reason: BaseException) -> UserError:
-    first = str(reason).partition("\n")[0].rstrip(":")
-    return UserError(f"{file}: damaged or cut short ({first})")
 
 
 def _without_archived_twins(files: list[RawFile]) -> list[RawFile]:
@@ -167,4 +150,4 @@ def _without_archived_twins(files: list[RawFile]) -> list[RawFile]:
 
 def _compression(name: str) -> str:
     suffix = PurePosixPath(name).suffix.lower()
-    return suffix if suffix in _COMPRESSIONS else ""
+    return suffix if suffix in COMPRESSED_SUFFIXES else ""
