@@ -1,7 +1,7 @@
 """The linear model as a scikit-learn estimator."""
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,7 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             loss that only ranks learns the number of labels; any other rule of `zlpr.decoding` is
             fitted on a part of the training data that is held out for it.
         decode_metric: what a fitted rule maximises.
+        empty: what empty cases count in it: as scikit-learn does, or "paper"; see `zlpr.metrics`.
         validation_fraction: the share of the training data held out to fit a rule; the weights
             are fitted on all of it afterwards.
         max_iter: iterations of L-BFGS, or epochs of Adam; None takes 100 and 15.
@@ -67,6 +68,7 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         regularisation: float = 0.3,
         decode: str = "auto",
         decode_metric: str = "micro_f1",
+        empty: Literal["sklearn", "paper"] = "sklearn",
         validation_fraction: float = 0.2,
         max_iter: int | None = None,
         tol: float = 1e-6,
@@ -77,6 +79,7 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.regularisation = regularisation
         self.decode = decode
         self.decode_metric = decode_metric
+        self.empty = empty
         self.validation_fraction = validation_fraction
         self.max_iter = max_iter
         self.tol = tol
@@ -191,6 +194,7 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             loss_params=self.loss_params or {},
             decode=self.decode,
             decode_metric=self.decode_metric,
+            empty=self.empty,
             epochs=self.max_iter,
             seed=seed,
         )
@@ -222,7 +226,9 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         kept = np.setdiff1d(np.arange(X.shape[0]), held)
         weight, bias, _ = self._solve(X[kept], labels[kept], config)
         scores = np.asarray(X[held] @ weight + bias, dtype=np.float32)
-        rule = decoding.create(name).fit(labels[held], scores, metric=self.decode_metric)
+        rule = decoding.create(name).fit(
+            labels[held], scores, metric=self.decode_metric, empty=config.convention
+        )
         return rule, link
 
     def _held_out(self, samples: int) -> int:

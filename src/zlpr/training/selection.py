@@ -7,14 +7,14 @@ from numpy.typing import NDArray
 
 from zlpr import decoding
 from zlpr.losses import registry
-from zlpr.metrics import METRICS, MetricSet
+from zlpr.metrics import MetricSet, info
 from zlpr.training.config import TrainingConfig
 
 
 def fit_decoder(config: TrainingConfig, y_true: Any, y_score: NDArray[np.float32]) -> decoding.Rule:
     """The rule that `config.decode` names, fitted on validation for `config.decode_metric`."""
     rule = decoding.create(decode_name(config))
-    return rule.fit(y_true, y_score, metric=config.decode_metric)
+    return rule.fit(y_true, y_score, metric=config.decode_metric, empty=config.convention)
 
 
 def decode_name(config: TrainingConfig) -> str:
@@ -32,8 +32,8 @@ def fit_calibrator(loss: str, y_true: Any, y_score: NDArray[np.float32]) -> deco
 
 def validation_metric(config: TrainingConfig, y_true: Any, y_score: NDArray[np.float32]) -> float:
     """`config.metric` on validation; predictions are made by the rule that would be fitted now."""
-    figures = MetricSet(y_score.shape[1])
-    by_scores = METRICS[config.metric].needs == "scores"
+    figures = MetricSet(y_score.shape[1], empty=config.convention)
+    by_scores = info(config.metric).needs == "scores"
     predicted = None if by_scores else fit_decoder(config, y_true, y_score)(y_score)
     figures.update(y_true, y_score if by_scores else None, predicted)
     return float(figures.compute()[config.metric])
@@ -41,4 +41,4 @@ def validation_metric(config: TrainingConfig, y_true: Any, y_score: NDArray[np.f
 
 def is_better(metric: str, value: float, than: float) -> bool:
     """Whether a value of the metric beats another."""
-    return value > than if METRICS[metric].larger_is_better else value < than
+    return info(metric).sign * value > info(metric).sign * than
