@@ -39,7 +39,7 @@ from zlpr.cli._console import print_table
 from zlpr.data import Dataset, load, make_split
 from zlpr.decoding import Threshold
 from zlpr.metrics import evaluate
-from zlpr.training import TrainingConfig, fit
+from zlpr.training import LinearConfig, fit
 from zlpr.training.linear_features import extract_features
 from zlpr.training.regularisation import train_linear
 
@@ -83,7 +83,7 @@ def timed(work: Callable[[], Any], repeat: int) -> tuple[list[float], Any]:
     return seconds, result
 
 
-def fit_once(data: dict[str, Dataset], config: TrainingConfig) -> Any:
+def fit_once(data: dict[str, Dataset], config: LinearConfig) -> Any:
     """Features of the training texts and one fit, as the peers do it."""
     nothing = data["validation"].select([0])
     features = extract_features(data["train"], nothing, config.features)
@@ -110,7 +110,7 @@ def linear(args: argparse.Namespace) -> dict[str, Any]:
     """The linear model beside its peers."""
     whole = load(args.data, **SIMPLIFIED)
     data = {part: whole.part(part) for part in ("train", "validation", "test")}
-    config = TrainingConfig(regularisation=args.regularisation)
+    config = LinearConfig(regularisation=args.regularisation)
     fit_once({**data, "train": data["train"].select(range(500))}, config)  # imports, first use
     seconds, model = timed(lambda: fit_once(data, config), args.repeat)
     scores = {part: model.predict_scores(data[part].texts) for part in ("validation", "test")}
@@ -153,7 +153,7 @@ def choosing(data: dict[str, Dataset], args: argparse.Namespace) -> dict[str, fl
     features = extract_features(data["train"], data["validation"])
 
     def run(regularisation: float | None) -> Any:
-        config = TrainingConfig(regularisation=regularisation)
+        config = LinearConfig(regularisation=regularisation)
         return train_linear(data["train"], data["validation"], config, features, run={})
 
     path, chosen = timed(lambda: run(None), args.repeat)
@@ -180,7 +180,7 @@ def scale(args: argparse.Namespace) -> dict[str, Any]:
     data = make_split(load(args.data))
     parts = {part: data.part(part) for part in ("train", "validation", "test")}
     read = time.perf_counter()
-    config = TrainingConfig(regularisation=args.regularisation)
+    config = LinearConfig(regularisation=args.regularisation)
     result = fit(parts["train"], parts["validation"], config)
     trained = time.perf_counter()
     scores = result.model.predict_scores(parts["test"].texts)

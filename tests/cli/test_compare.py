@@ -79,10 +79,10 @@ def test_report_makes_every_form_from_the_records_alone(compared, tmp_path, caps
         (["--data", "nowhere.csv"], "nowhere.csv: no such file or folder"),
         (["--grid", "nowhere.toml"], "nowhere.toml: no such grid file"),
         (["--grid", "a.toml", "--preset", "demo"], "give --grid or --preset, not both"),
-        (["--models", "tree"], "model 'tree': expected 'linear' or 'hf:NAME_OR_PATH'"),
+        (["--models", "tree"], "no model 'tree'; there are: linear, hf:NAME_OR_PATH"),
         (["--seeds", "0"], "--seeds 0: expected a number above 0"),
         (["--workers", "0"], "--workers 0: expected a number above 0"),
-        (["--set", "epochs"], "--set epochs: expected NAME=VALUE"),
+        (["--set", "epochs"], "--set 'epochs': expected NAME=VALUE"),
     ],
 )
 def test_mistakes_get_clear_words_and_run_nothing(tmp_path, monkeypatch, capsys, flags, message):
@@ -96,9 +96,9 @@ def test_mistakes_get_clear_words_and_run_nothing(tmp_path, monkeypatch, capsys,
 
 def test_the_papers_data_is_looked_for_under_its_names(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(
-        "zlpr.compare.faults._encoder_faults", lambda model: []
-    )  # they are on a hub
+    monkeypatch.setattr(  # they are on a hub
+        "zlpr.training.transformer.TransformerTrainer.faults", lambda self, model: []
+    )
     assert main(["compare", "--preset", "paper"]) == 2
     errors = capsys.readouterr().err
     assert "11 faults in the grid:" in errors
@@ -109,7 +109,7 @@ def asked(monkeypatch, tmp_path, *flags):
     """The grid that the flags come to, of the paper's preset."""
     made = []
 
-    def stop(grid, folder, command):
+    def stop(grid, folder, command, **options):
         made.append(grid)
         raise UserError("far enough")
 
@@ -151,3 +151,19 @@ def test_losses_that_no_data_set_tries_are_said(tmp_path, capsys):
 def test_report_of_nothing_is_a_mistake(tmp_path, capsys):
     assert main(["report", str(tmp_path)]) == 2
     assert "no run records there; make some with zlpr compare" in capsys.readouterr().err
+
+
+def test_data_is_read_as_the_flags_say(tmp_path, monkeypatch, capsys):
+    made = []
+
+    def stop(grid, folder, command, **options):
+        made.append(grid)
+        raise UserError("far enough")
+
+    monkeypatch.setattr("zlpr.compare.plan", stop)
+    flags = ["--text", "body", "--labels", "0", "--labels", "1", "--no-header"]
+    assert main(["compare", "--data", "a.csv", "b.csv", *flags]) == 2
+    expected = {"text": "body", "labels": [0, 1], "header": False}
+    assert [entry.read for entry in made[0].data] == [expected, expected]
+    assert main(["compare", "--text", "body"]) == 2
+    assert "--text goes with --data" in capsys.readouterr().err

@@ -193,7 +193,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_weights(file, tmp_path):
             "--regularisation",
             "1",
         ]
-        code = "import zlpr.training.saved_path as s; s.SECONDS_BETWEEN_SAVES = 0; "
+        code = "import zlpr.training.linear_checkpoint as s; s.SECONDS_BETWEEN_SAVES = 0; "
         code += "from zlpr.cli.main import main; raise SystemExit(main())"
         start = [sys.executable, "-c", code, "train", str(file), "--out", str(tmp_path / name)]
         return [*start, *options]

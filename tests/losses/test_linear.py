@@ -15,8 +15,8 @@ from zlpr.losses import (
     LinearZLPRLoss,
     RowAdagradStep,
     SGDStep,
-    _linear,
-    _tiles,
+    _label_sweep,
+    _linear_head,
     bce_loss,
     linear_bce_loss,
     linear_lsep_loss,
@@ -34,7 +34,7 @@ SAMPLES, FEATURES, LABELS = 6, 5, 300
 @pytest.fixture(autouse=True)
 def narrow_tiles(monkeypatch):
     """Three tiles for 300 labels."""
-    monkeypatch.setitem(_tiles.TILE_BYTES, "cpu", 0)
+    monkeypatch.setitem(_label_sweep.TILE_BYTES, "cpu", 0)
 
 
 class Problem:
@@ -333,8 +333,8 @@ def test_never_holds_the_scores(name):
 class TestChoice:
     def choose(self, samples, features, labels, weight_step=None):
         weight = torch.empty(labels, features, device="meta")
-        head = _linear.LinearHead(torch.empty(samples, features, device="meta"), weight, None)
-        return _linear.choose(head, weight_step)
+        head = _linear_head.LinearHead(torch.empty(samples, features, device="meta"), weight, None)
+        return _linear_head.choose(head, weight_step)
 
     def test_one_tile_is_dense(self):
         assert self.choose(4, 8, 100) == "dense"
@@ -346,7 +346,7 @@ class TestChoice:
         assert self.choose(64, 768, 10**6) == "store"
 
     def test_makes_tiles_again_where_kernels_do_so(self, monkeypatch):
-        monkeypatch.setattr(_linear, "has_kernels", lambda head: True)
+        monkeypatch.setattr(_linear_head, "has_kernels", lambda head: True)
         assert self.choose(64, 768, 10**6) == "recompute"
 
     def test_makes_tiles_again_where_scores_outweigh_the_weight(self):
@@ -478,7 +478,9 @@ class TestModule:
         assert_close(loss, expected)
         loss.backward()
         assert head.threshold.grad != 0
-        assert set(head.state_dict()) == {"weight", "bias", "threshold", "label_weight"}
+        # What is learned is state; what is given is not, here as in the other loss modules.
+        assert set(head.state_dict()) == {"weight", "bias", "threshold"}
+        assert head.to(torch.float64).label_weight.dtype is torch.float64
 
     def test_step_inside_keeps_its_state_with_the_module(self):
         head = LinearZLPRLoss(FEATURES, LABELS, bias=False, weight_step=RowAdagradStep(LABELS, 0.1))
@@ -543,3 +545,45 @@ def test_learned_weights_are_refused_rather_than_ignored():
     options = {"label_weight": weight, "impl": "recompute"}
     with pytest.raises(ValueError, match="label_weight gets no gradient"):
         linear_zlpr_loss(*problem.inputs, problem.indices, **options)
+
+
+@pytest.mark.parametrize("impl", ["recompute", "store", "dense"])
+@pytest.mark.parametrize("size", [0.0, 1e4, 1e9, torch.inf])
+def test_weights_of_any_size_beside_scores_of_any_size(size, impl):
+    # The bias makes the scores: two labels share the first place by their weights.
+    bias = torch.full((LABELS,), -torch.inf)
+    bias[:2] = size
+    bias.requires_grad_()
+    weight, features = torch.zeros(LABELS, FEATURES), torch.zeros(1, FEATURES)
+    label_weight = torch.full((LABELS,), 1e-8)
+    label_weight[1], label_weight[2] = 3e-8, 0.0
+    options = {"label_weight": label_weight, "impl": impl}
+    loss = linear_zlpr_loss(features, weight, bias, torch.tensor([[2]]), **options)
+    loss.backward()
+    expected = torch.finfo(torch.float32).max if size == torch.inf else size
+    if size == 0:
+        assert_close(loss.item(), 4e-8, rtol=1e-5, atol=0)
+        assert_close(bias.grad[:2], torch.tensor([1e-8, 3e-8]), rtol=1e-3, atol=1e-11)
+    else:
+        assert_close(loss.item(), expected, rtol=2e-3, atol=0)
+        assert_close(bias.grad[:2], torch.tensor([0.25, 0.75]), rtol=1e-3, atol=0)
+    assert (bias.grad[2:] == 0).all()
+
+
+@pytest.mark.parametrize("impl", ["recompute", "dense"])
+def test_a_positive_label_without_weight_is_no_negative_one(impl):
+    features, weight = torch.zeros(1, FEATURES), torch.zeros(32, FEATURES)
+    bias = torch.zeros(32)
+    bias[0] = 2.0
+    bias.requires_grad_()
+    loss = linear_zlpr_loss(features, weight, bias, torch.tensor([[0]]), pos_weight=0.0, impl=impl)
+    loss.backward()
+    assert_close(loss.item(), math.log(32), rtol=1e-6, atol=0)
+    assert bias.grad[0] == 0
+
+
+def test_a_threshold_keeps_the_digits_of_float64():
+    problem = Problem(torch.float64)
+    expected = linear_zlpr_loss(*problem.inputs, problem.indices, threshold=0.1, impl="dense")
+    actual = linear_zlpr_loss(*problem.inputs, problem.indices, threshold=0.1, impl="recompute")
+    assert_close(actual, expected, rtol=1e-14, atol=0)

@@ -14,6 +14,7 @@ from tests import reference
 from tests.losses.samples import PAIRS, scores_and_targets
 from zlpr import losses
 from zlpr.losses import (
+    LSEPLoss,
     bp_mll_loss,
     circle_loss,
     cross_entropy_loss,
@@ -22,6 +23,7 @@ from zlpr.losses import (
     two_way_loss,
     warp_loss,
 )
+from zlpr.losses.pairwise import draw_distinct
 
 
 @settings(max_examples=80, deadline=None)
@@ -166,13 +168,53 @@ def test_sampled_lsep_sums_distinct_pairs() -> None:
     drawn = torch.expm1(value).round()
     assert drawn[0] == 0
     assert drawn[1] == 39
-    assert (drawn[2:] <= 60).all()
-    # 60 draws out of 300 pairs: 300 (1 - (299/300)^60) = 54.4 different ones on average.
-    assert drawn[2:].mean().item() == pytest.approx(54.4, abs=1.0)
+    assert (drawn[2:] == 60).all()  # out of 300
     again = lsep_loss(
         scores, targets, pairs=60, generator=torch.Generator().manual_seed(0), reduction="none"
     )
     assert torch.equal(value, again)
+
+
+@pytest.mark.parametrize(("total", "size"), [(25, 24), (6, 2), (5, 5), (3, 7), (4000, 3)])
+def test_pairs_are_drawn_without_repetition_and_evenly(total: int, size: int) -> None:
+    rows = 4000
+    generator = torch.Generator().manual_seed(0)
+    numbers, counted = draw_distinct(torch.full((rows, 1), total), size, generator)
+    assert numbers.shape == (rows, size)
+    assert (counted.sum(dim=1) == min(size, total)).all()
+    for row, which in zip(numbers[:200], counted[:200], strict=True):
+        drawn = row[which].tolist()
+        assert len(set(drawn)) == len(drawn)
+        assert all(0 <= number < total for number in drawn)
+    share = torch.bincount(numbers[counted] * 5 // total, minlength=5) / counted.sum()
+    even = torch.bincount(torch.arange(total) * 5 // total, minlength=5) / total
+    torch.testing.assert_close(share, even, atol=0.02, rtol=0)
+
+
+def test_every_set_of_pairs_is_as_likely_as_any_other() -> None:
+    """Two of six, and by the other way two of twelve: 15 and 66 sets."""
+    for total, sets in ((6, 15), (12, 66)):
+        generator = torch.Generator().manual_seed(1)
+        numbers, _ = draw_distinct(torch.full((33_000, 1), total), 2, generator)
+        low, high = numbers.sort(dim=1).values.T
+        counts = torch.bincount(low * total + high)
+        counts = counts[counts > 0].double()
+        expected = 33_000 / sets
+        assert len(counts) == sets
+        # Chi squared has the mean `sets - 1` and the variance twice that.
+        squared = ((counts - expected) ** 2 / expected).sum().item()
+        assert abs(squared - (sets - 1)) < 5 * math.sqrt(2 * (sets - 1))
+
+
+def test_the_module_draws_from_its_own_generator() -> None:
+    scores, targets = scores_and_targets(shape=(5, 30))
+    loss = LSEPLoss(pairs=4, generator=torch.Generator().manual_seed(7))
+    again = LSEPLoss(pairs=4, generator=torch.Generator().manual_seed(7))
+    before = torch.get_rng_state()
+    first, second = loss(scores, targets), loss(scores, targets)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert first != second
+    assert (again(scores, targets), again(scores, targets)) == (first, second)
 
 
 def test_sampled_lsep_has_the_gradient_of_its_pairs() -> None:

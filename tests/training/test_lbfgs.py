@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
-from zlpr.training.lbfgs import minimise
+from zlpr.training.lbfgs import last_tenth, minimise
 
 
 def quadratic(seed: int, size: int, condition: float):
@@ -94,3 +94,55 @@ def test_stopping_depends_on_neither_scale_nor_offset(scale, offset):
     expected = minimise(objective, start, preconditioner=1 / diagonal, tolerance=1e-3)
     found = minimise(changed, start, preconditioner=1 / diagonal / scale, tolerance=1e-3)
     assert found.iterations == expected.iterations
+
+
+def test_what_is_left_above_the_floor_counts_where_it_is_less_than_the_gain():
+    objective, lowest, diagonal = quadratic(1, 50, 1e3)
+
+    def run(floor):
+        start = torch.full_like(lowest, 1000.0)  # far away, so that nearly all is gained at once
+        return minimise(objective, start, preconditioner=1 / diagonal, floor=floor, tolerance=1e-3)
+
+    loose, strict = run(None), run(0.0)
+    assert strict.iterations > loose.iterations
+    assert strict.value < 1e-3 * loose.value
+
+
+def test_the_last_tenth_is_a_share_of_the_gain():
+    values = [100.0, *(50.0 - i for i in range(20))]
+    assert last_tenth(values, 100.0) == pytest.approx(2 / 69)
+    assert last_tenth([3.0], 3.0) == 0.0
+    assert last_tenth([3.0, 2.0], 7.0) == pytest.approx(0.2)
+
+
+def test_a_sum_of_hinges_is_minimised():
+    generator = torch.Generator().manual_seed(0)
+    directions = torch.randn(400, 8, generator=generator, dtype=torch.float64)
+
+    def hinges(x):
+        margins = 1 - directions @ x + directions[:, 0]
+        active = (margins > 0).double()
+        return float((margins * active).sum() + x @ x / 2), x - directions.T @ active
+
+    found = minimise(
+        hinges, torch.zeros(8, dtype=torch.float64), tolerance=1e-6, max_iterations=500
+    )
+    theirs = optimize.minimize(
+        lambda x: hinges(torch.from_numpy(x))[0],
+        np.zeros(8),
+        method="Nelder-Mead",
+        options={"maxfev": 40_000, "maxiter": 40_000, "xatol": 1e-6, "fatol": 1e-8},
+    )
+    assert found.value <= theirs.fun * (1 + 1e-4)
+
+
+def test_the_first_step_is_no_longer_than_allowed():
+    seen = []
+
+    def bowl(x):
+        seen.append(x.clone())
+        return float((x - 30).square().sum()), 2 * (x - 30)
+
+    found = minimise(bowl, torch.zeros(2), preconditioner=torch.ones(2), first_step=0.5)
+    assert (seen[1] - seen[0]).abs().max() == 0.5
+    torch.testing.assert_close(found.parameters, torch.full((2,), 30.0))

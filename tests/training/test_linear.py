@@ -6,7 +6,7 @@ from scipy import sparse
 from tests.models import fitted
 from zlpr._errors import UserError
 from zlpr.data import Dataset
-from zlpr.training import Parts, TrainingConfig, fit, saved_path
+from zlpr.training import Parts, TrainingConfig, fit, linear_checkpoint
 from zlpr.training.fitting import fit_parts
 from zlpr.training.linear_features import Scaling, extract_features
 from zlpr.training.regularisation import MOST_VALUES
@@ -104,7 +104,7 @@ class KilledError(Exception):
 
 @pytest.mark.parametrize(("loss", "kill_at"), [("zlpr", 2), ("zlpr", 3), ("dice2", 2)])
 def test_a_killed_run_resumes_to_the_same_result(tmp_path, monkeypatch, loss, kill_at):
-    monkeypatch.setattr(saved_path, "SECONDS_BETWEEN_SAVES", 0.0)
+    monkeypatch.setattr(linear_checkpoint, "SECONDS_BETWEEN_SAVES", 0.0)
     train, validation, _ = fitted.parts()
     config = TrainingConfig(loss=loss, **short(loss))
     unbroken = fit(train, validation, config)

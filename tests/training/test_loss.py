@@ -56,3 +56,11 @@ def test_options_of_another_number_of_labels_are_refused(name: str) -> None:
 def test_a_fault_of_the_settings_is_the_users(params, message: str) -> None:
     with pytest.raises(UserError, match=message):
         create_loss(TrainingConfig(loss="focal", loss_params=params), LABELS)
+
+
+def test_a_loss_that_draws_at_random_gets_the_generator() -> None:
+    generator = torch.Generator()
+    sampled = TrainingConfig(loss="lsep", loss_params={"pairs": 3})
+    assert create_loss(sampled, LABELS, generator=generator).options["generator"] is generator
+    whole = create_loss(TrainingConfig(loss="lsep"), LABELS, generator=generator)
+    assert whole.options["generator"] is None

@@ -55,15 +55,36 @@ def test_the_start_has_the_best_biases_without_weights():
     assert ours.reference == pytest.approx(ours(start, 5.0)[0], rel=1e-5)
 
 
-def test_the_preconditioner_inverts_the_diagonal_of_the_hessian():
+def test_the_preconditioner_lies_between_the_start_and_equal_labels():
     X, Y, _ = problem(samples=4000, labels=3)
     ours = LinearObjective(X, Y, registry.create("bce", reduction="none"))
     shares = Y.toarray().mean(0)
+    curvature = shares * (1 - shares)  # of binary cross entropy at its best bias
     squares = X.multiply(X).sum(0)
-    expected = 1 / (np.outer(squares, shares * (1 - shares)) + 2.0)
-    np.testing.assert_allclose(ours.preconditioner(2.0)[:-1], expected, rtol=0.05)
+    expected = 1 / (np.outer(squares, np.sqrt(curvature * curvature.mean())) + 2.0)
+    found = ours.preconditioner(2.0)
+    np.testing.assert_allclose(found[:-1], expected, rtol=0.05)
+    own = 1 / (4000 * np.sqrt(curvature * curvature.mean()))
+    assert (own < found[-1].numpy()).all()
+    assert (found[-1].numpy() < 1 / (1 / expected).mean(0)).all()
     length = squares.sum() / 4000
-    assert ours.balance() == pytest.approx(length * (shares * (1 - shares)).sum(), rel=0.02)
+    assert ours.balance() == pytest.approx(length * curvature.sum(), rel=0.02)
+
+
+@pytest.mark.parametrize("name", ["dice2", "sigmoid_f1", "two_way"])
+def test_a_loss_over_the_batch_sees_all_samples_as_one(name, monkeypatch):
+    monkeypatch.setattr(module, "BLOCK_CELLS", 60)
+    X, Y, parameters = problem()
+    ours = LinearObjective(X, Y, registry.create(name), torch.zeros(5), over_batch=True)
+    value, found = ours(parameters, 0.7)
+    exact = parameters.double().requires_grad_()
+    scores = torch.from_numpy(X.toarray()).double() @ exact[:-1] + exact[-1]
+    loss = registry.create(name)(scores, torch.from_numpy(Y.toarray()))
+    expected = 60 * loss + 0.35 * exact[:-1].square().sum()
+    expected.backward()
+    assert value == pytest.approx(float(expected.detach()), rel=1e-5)
+    torch.testing.assert_close(found.double(), exact.grad, rtol=1e-4, atol=1e-4)
+    assert ours.reference == pytest.approx(ours(ours.start(), 3.0)[0], rel=1e-5)
 
 
 def test_equal_label_sets_are_found():

@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression
 from tests.models import fitted
 from zlpr.losses import registry
 from zlpr.metrics import average_precision
-from zlpr.training import TrainingConfig, saved_path, solvers
+from zlpr.training import LinearConfig, linear_checkpoint, solvers
 from zlpr.training.linear_features import extract_features
 from zlpr.training.solvers import Batches, WholeData, choose_solver, memory_of_past_steps
 
@@ -19,7 +19,7 @@ def data():
 
 def test_binary_cross_entropy_is_logistic_regression(data):
     X, Y = data
-    solver = WholeData(X, Y, TrainingConfig(loss="bce"), tolerance=1e-9, max_iterations=500)
+    solver = WholeData(X, Y, LinearConfig(loss="bce"), tolerance=1e-9, max_iterations=500)
     found = solver.solve(solver.start(), 0.5).parameters.numpy()
     for label in range(3):
         theirs = LogisticRegression(C=2.0, tol=1e-8, max_iter=1000).fit(X, Y.toarray()[:, label])
@@ -29,7 +29,7 @@ def test_binary_cross_entropy_is_logistic_regression(data):
 
 def test_the_gradient_vanishes_at_the_solution_and_a_warm_start_finds_it_again(data):
     X, Y = data
-    solver = WholeData(X, Y, TrainingConfig(loss="zlpr"), tolerance=1e-9, max_iterations=500)
+    solver = WholeData(X, Y, LinearConfig(loss="zlpr"), tolerance=1e-9, max_iterations=500)
     cold = solver.solve(solver.start(), 0.5)
     _, gradient = solver.objective(cold.parameters, 0.5)
     assert gradient.abs().max() < 1e-2
@@ -42,7 +42,7 @@ def test_the_gradient_vanishes_at_the_solution_and_a_warm_start_finds_it_again(d
 @pytest.mark.parametrize("name", registry.available())
 def test_every_loss_learns_to_rank_better_than_by_frequency(data, name):
     X, Y = data
-    solver = choose_solver(X, Y, TrainingConfig(loss=name))
+    solver = choose_solver(X, Y, LinearConfig(loss=name))
     start = solver.start()
     found = solver.solve(start, 0.1 * solver.balance()).parameters
     assert torch.isfinite(found).all()
@@ -54,29 +54,84 @@ def test_every_loss_learns_to_rank_better_than_by_frequency(data, name):
     assert quality(found) > quality(start) + 0.05
 
 
+@pytest.mark.parametrize("name", registry.available())
+def test_every_loss_sees_the_whole_data(data, name):
+    assert type(choose_solver(*data, LinearConfig(loss=name))) is WholeData
+
+
 @pytest.mark.parametrize(
-    ("name", "kind"),
-    [("zlpr", WholeData), ("focal", WholeData), ("ranking", Batches), ("dice2", Batches)],
+    ("settings", "kind"),
+    [
+        ({"loss": "dice2", "batch_size": 64}, Batches),
+        ({"loss": "ranking", "epochs": 3}, Batches),
+        ({"loss": "zlpr", "mixup": 0.4}, Batches),
+        ({"loss": "zlpr", "epochs": 3}, WholeData),
+    ],
 )
-def test_smooth_losses_see_the_whole_data(data, name, kind):
-    assert type(choose_solver(*data, TrainingConfig(loss=name))) is kind
+def test_batches_are_for_mixup_and_for_those_who_ask(data, settings, kind):
+    assert type(choose_solver(*data, LinearConfig(**settings))) is kind
+
+
+@pytest.mark.parametrize("name", registry.available())
+def test_training_ends_where_more_of_it_would_change_little(data, name):
+    solver = WholeData(*data, LinearConfig(loss=name))
+    regularisation = 0.1 * solver.balance()
+    usual = solver.solve(solver.start(), regularisation)
+    assert usual.steps < solvers.MAX_ITERATIONS
+    assert usual.last_tenth < 0.01
+    solver.tolerance, solver.max_iterations = 1e-6, 1000
+    more = solver.solve(usual.parameters, regularisation)
+    gain = solver.objective.reference / solver.objective.num_samples - more.loss
+    assert usual.loss - more.loss < 0.01 * gain
+
+
+@pytest.mark.parametrize("name", ["dice2", "sigmoid_f1", "two_way", "ranking", "warp", "hbm"])
+def test_the_whole_data_gets_further_than_many_epochs(data, name):
+    solver = WholeData(*data, LinearConfig(loss=name))
+    adam = Batches(*data, LinearConfig(loss=name, epochs=150))
+    regularisation = 0.1 * solver.balance()
+    found = solver.solve(solver.start(), regularisation)
+    theirs, _ = solver.objective(
+        adam.solve(adam.start(), regularisation).parameters, regularisation
+    )
+    assert found.loss <= 1.02 * theirs / solver.objective.num_samples
+
+
+def test_batches_go_on_until_a_round_gains_little(data):
+    solver = Batches(*data, LinearConfig(loss="zlpr", mixup=0.4))
+    found = solver.solve(solver.start(), 0.5)
+    rounds, rest = divmod(found.steps, solvers.EPOCHS)
+    assert rest == 0
+    assert 2 <= rounds < solvers.MOST_ROUNDS
+    assert 0 <= found.last_tenth < 0.02
+    given = Batches(*data, LinearConfig(loss="zlpr", mixup=0.4, epochs=4))
+    assert given.solve(given.start(), 0.5).steps == 4
+
+
+def test_scores_that_do_not_fit_at_once_go_in_batches(data, monkeypatch):
+    monkeypatch.setattr(solvers, "MOST_CELLS_AT_ONCE", 100)
+    assert type(choose_solver(*data, LinearConfig(loss="dice2"))) is Batches
+    assert type(choose_solver(*data, LinearConfig(loss="zlpr"))) is WholeData
 
 
 def test_weights_that_do_not_fit_go_in_batches(data, monkeypatch):
     assert memory_of_past_steps(1000, 10) == 6
     assert memory_of_past_steps(10**7, 10**4) < 3
     monkeypatch.setattr(solvers, "MEMORY", 10_000)
-    assert type(choose_solver(*data, TrainingConfig(loss="zlpr"))) is Batches
+    assert type(choose_solver(*data, LinearConfig(loss="zlpr"))) is Batches
 
 
 class KilledError(Exception):
     pass
 
 
-@pytest.mark.parametrize("settings", [{"loss": "dice2"}, {"loss": "zlpr", "mixup": 0.4}])
+SAMPLED = {"loss": "lsep", "loss_params": {"pairs": 2}}
+
+
+@pytest.mark.parametrize("settings", [{"loss": "dice2"}, {"loss": "zlpr", "mixup": 0.4}, SAMPLED])
 def test_epochs_resume_to_the_same_bits(data, tmp_path, monkeypatch, settings):
-    monkeypatch.setattr(saved_path, "SECONDS_BETWEEN_SAVES", 0.0)
-    solver = Batches(*data, TrainingConfig(epochs=4, **settings))
+    monkeypatch.setattr(linear_checkpoint, "SECONDS_BETWEEN_SAVES", 0.0)
+    solver = Batches(*data, LinearConfig(epochs=4, **settings))
     whole = solver.solve(solver.start(), 0.5)
 
     def kill(epoch, total, loss):
@@ -92,9 +147,15 @@ def test_epochs_resume_to_the_same_bits(data, tmp_path, monkeypatch, settings):
     assert resumed.loss == whole.loss
 
 
-def test_a_seed_decides_the_bits(data):
+def test_a_loss_that_draws_at_random_is_none_for_lbfgs(data):
+    assert type(choose_solver(*data, LinearConfig(**SAMPLED))) is Batches
+    assert type(choose_solver(*data, LinearConfig(loss="lsep"))) is WholeData
+
+
+@pytest.mark.parametrize("settings", [{"loss": "ranking"}, SAMPLED])
+def test_a_seed_decides_the_bits(data, settings):
     def run(seed):
-        solver = Batches(*data, TrainingConfig(loss="ranking", epochs=2, batch_size=50, seed=seed))
+        solver = Batches(*data, LinearConfig(epochs=2, batch_size=50, seed=seed, **settings))
         return solver.solve(solver.start(), 0.5).parameters
 
     assert torch.equal(run(1), run(1))
@@ -106,6 +167,6 @@ def test_targets_that_do_not_fit_go_in_batches(data, monkeypatch):
     cells = labels.shape[0] * labels.shape[1]
     monkeypatch.setattr(solvers, "memory_of_past_steps", lambda *shape: 6)
     monkeypatch.setattr(solvers, "MEMORY", cells)
-    assert isinstance(choose_solver(features, labels, TrainingConfig()), WholeData)
+    assert isinstance(choose_solver(features, labels, LinearConfig()), WholeData)
     monkeypatch.setattr(solvers, "MEMORY", cells - 1)
-    assert isinstance(choose_solver(features, labels, TrainingConfig()), Batches)
+    assert isinstance(choose_solver(features, labels, LinearConfig()), Batches)

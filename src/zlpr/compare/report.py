@@ -99,6 +99,7 @@ def html_report(selection: Selection) -> str:
         findings=findings(results, records),
         metrics=METRICS,
         reading=READING_THE_TABLES,
+        footer=LEAD_THAT_SHOWS,  # stays below when a reader sorts the table
         wins=wins_table(results),
         ranks=rank_table(results),
         diagrams=figures.critical_difference_diagrams(results),

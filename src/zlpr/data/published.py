@@ -17,7 +17,7 @@ import json
 from importlib import resources
 from typing import Any, Literal, get_args
 
-from zlpr._errors import UserError
+from zlpr._names import unknown
 from zlpr.data.statistics import Part, Statistics
 
 SetName = Literal[
@@ -91,5 +91,5 @@ def _table(name: str) -> dict[str, Any]:
 def _known(name: str) -> SetName:
     known = set_name(name)
     if known is None:
-        raise UserError(f"no data set '{name}' in the paper; its sets are {', '.join(SETS)}")
+        raise unknown("data set", name, SETS)
     return known

@@ -17,7 +17,7 @@ from zlpr.data import demo
 from zlpr.data.columns import Columns
 from zlpr.data.dataset import SPLIT_NAMES, Dataset, SplitName, split_name
 from zlpr.data.files import file_faults, plain_suffix, read_lines
-from zlpr.data.formats import FORMATS, SUFFIXES, Format, find_format, huggingface, named_format
+from zlpr.data.formats import FORMATS, SUFFIXES, Format, find_format, huggingface, info
 from zlpr.data.problems import Problems, name_all, quote
 from zlpr.data.rows import Block, Column, ReadOptions, UnknownLabels
 
@@ -133,7 +133,7 @@ def _format_and_options(
     path: Path, options: ReadOptions, name: str | None
 ) -> tuple[Format, ReadOptions]:
     """The format of a file, and how to read it: like another one where that has columns too."""
-    chosen = find_format(path, options) if name is None else named_format(name)
+    chosen = find_format(path, options) if name is None else info(name)
     like = options.like
     if like is not None and like.format != chosen.name:
         other = FORMATS.get(like.format)

@@ -7,7 +7,7 @@ from zlpr._atomic import folder_beside, replacing, write_text
 from zlpr._errors import UserError
 from zlpr.data.dataset import Dataset
 from zlpr.data.files import COMPRESSED_SUFFIXES, plain_suffix
-from zlpr.data.formats import FORMATS, SUFFIXES, Format, mulan, named_format
+from zlpr.data.formats import FORMATS, SUFFIXES, Format, info, mulan
 
 
 def write(dataset: Dataset, path: str | os.PathLike[str], *, format: str | None = None) -> None:  # noqa: A002
@@ -46,7 +46,7 @@ def write(dataset: Dataset, path: str | os.PathLike[str], *, format: str | None 
 
 def _format_for(path: Path, name: str | None) -> Format:
     if name is not None:
-        return named_format(name)
+        return info(name)
     suffix = plain_suffix(path)
     if suffix in SUFFIXES:
         return SUFFIXES[suffix]

@@ -20,12 +20,12 @@ _RULES: dict[str, type[Rule]] = {
         ZeroBound,
         Threshold,
         TopK,
+        LabelCount,
+        LabelSets,
+        SampleThreshold,
+        FeatureCount,
         PerLabelThreshold,
         ExpectedF1,
-        LabelCount,
-        FeatureCount,
-        SampleThreshold,
-        LabelSets,
     )
 }
 
@@ -33,9 +33,11 @@ _RULES: dict[str, type[Rule]] = {
 def available() -> tuple[str, ...]:
     """Names of the rules, the simpler before the less simple.
 
+    Simple is what has few numbers to fit: none, one, a handful, at last some for each label.
+
     Examples:
         >>> available()[:4]
-        ('zero', 'threshold', 'top_k', 'per_label_threshold')
+        ('zero', 'threshold', 'top_k', 'label_count')
     """
     return tuple(_RULES)
 

@@ -10,8 +10,7 @@ from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Shard
 
-from zlpr.losses._linear import LabelArguments
-from zlpr.losses._tiles import LogSumTally, Tally, distinct
+from zlpr.losses._label_sweep import LogSumTally, Positives, Tally, distinct
 
 Group = dist.ProcessGroup | DeviceMesh
 
@@ -113,11 +112,13 @@ class SharedTally:
     """Joins the tallies of all slices: two numbers per sample and side cross the processes.
 
     Attributes:
-        labels: This process's slice of the labels.
+        indices: Positive labels over all slices, padded with -1, shape (..., K).
+        positives: Those of this process's slice.
         group: The processes.
     """
 
-    labels: LabelArguments
+    indices: Tensor
+    positives: Positives
     group: dist.ProcessGroup
 
     def combine(self, tally: Tally, positive_scores: Tensor) -> Tensor:
@@ -133,7 +134,7 @@ class SharedTally:
         maxima = self._reduce(torch.stack([side.maximum for side in sides]), dist.ReduceOp.MAX)
         for side, maximum in zip(sides, maxima, strict=True):
             side.rescale_(maximum)
-        found = self.labels.positives.counts().to(maxima.dtype)
+        found = self.positives.counts().to(maxima.dtype)
         totals = torch.stack([*(side.total for side in sides), found])
         tally.negative.total, tally.positive.total, found = self.sum(totals)
         self._check(found)
@@ -150,7 +151,7 @@ class SharedTally:
 
     def _check(self, found: Tensor) -> None:
         """Every index is in one slice, and the indices are the same everywhere."""
-        ordered = self.labels.flat_indices.long().sort(dim=1).values
+        ordered = self.indices.reshape(self.positives.shape).long().sort(dim=1).values
         expected = distinct(ordered).sum(dim=1)
         wrong = (found != expected).nonzero().flatten()
         if wrong.numel() > 0:

@@ -9,10 +9,10 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Shard
 
 from zlpr.distributed._slices import Group, SharedTally, Slice, slice_of
-from zlpr.losses._arguments import Weight
-from zlpr.losses._linear import LabelArguments, LinearHead, swept_losses
+from zlpr.losses._arguments import Weight, Weighting, check_indices
+from zlpr.losses._label_sweep import Positives, ZLPRTally
+from zlpr.losses._linear_head import LinearHead, swept_losses
 from zlpr.losses._reduce import Reduction, reduce
-from zlpr.losses._tiles import ZLPRTally
 
 
 def sharded_linear_zlpr_loss(
@@ -72,10 +72,13 @@ def sharded_linear_zlpr_loss(
     """
     part = Slice.of(weight, 0, first_label, group)
     head = LinearHead(_local(features), part.local, None if bias is None else _local(bias))
-    labels = LabelArguments(
-        head.cells, indices, threshold, label_mask, label_weight, pos_weight, part.first_label
+    check_indices(indices, head.cells, num_labels=None)
+    weighting = Weighting.check(head.cells, label_mask, label_weight, pos_weight)
+    positives = Positives.from_indices(indices, part.first_label, head.weight.shape[0])
+    group_of_labels = SharedTally(indices, positives, part.group)
+    losses = swept_losses(
+        head, positives, weighting, ZLPRTally, threshold=threshold, group=group_of_labels
     )
-    losses = swept_losses(head, labels, ZLPRTally, group=SharedTally(labels, part.group))
     return reduce(losses, sample_weight, reduction)
 
 

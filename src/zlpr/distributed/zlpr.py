@@ -6,10 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from zlpr.distributed._slices import Group, SharedTally, Slice
-from zlpr.losses._arguments import Weight, check_scores, working_dtype
-from zlpr.losses._linear import LabelArguments
+from zlpr.losses._arguments import Weight, Weighting, check_indices, check_scores, working_dtype
+from zlpr.losses._label_sweep import Positives, ZLPRTally, refuse_second_derivatives
+from zlpr.losses._linear_head import split_threshold
 from zlpr.losses._reduce import Reduction, reduce
-from zlpr.losses._tiles import Positives, ZLPRTally, refuse_second_derivatives
 
 
 def sharded_zlpr_loss(
@@ -66,20 +66,22 @@ def sharded_zlpr_loss(
     part = Slice.of(scores, -1, first_label, group)
     check_scores(part.local)
     cells = torch.empty_like(part.local, dtype=working_dtype(part.local), device="meta")
-    labels = LabelArguments(
-        cells, indices, threshold, label_mask, label_weight, pos_weight, part.first_label
-    )
-    per_label, bound = labels.thresholds()
+    check_indices(indices, cells, num_labels=None)
+    device, num_labels = part.local.device, cells.shape[-1]
+    per_label, bound = split_threshold(threshold, cells, device)
+    weighting = Weighting.check(cells, label_mask, label_weight, pos_weight)
+    weighting = weighting.of_tiles(cells, device)
+    positives = Positives.from_indices(indices, part.first_label, num_labels)
+    known = positives.known(weighting)
     local = part.local if per_label is None else part.local - per_label
-    positives, terms = labels.terms()
     losses: Tensor = _ShardedLosses.apply(  # type: ignore[no-untyped-call]
-        local.reshape(len(bound), labels.num_labels),
+        local.reshape(len(bound), num_labels),
         bound,
-        positives,
-        ZLPRTally(bound.detach(), terms),
-        SharedTally(labels, part.group),
+        known,
+        ZLPRTally(bound.detach(), weighting, known.weights(weighting)),
+        SharedTally(indices, positives, part.group),
     )
-    return reduce(losses.view(labels.leading), sample_weight, reduction)
+    return reduce(losses.view(cells.shape[:-1]), sample_weight, reduction)
 
 
 class ShardedZLPRLoss(nn.Module):
@@ -152,6 +154,7 @@ class _ShardedLosses(torch.autograd.Function):
         picked = positives.padded(exponents[positives.rows, positives.labels], torch.inf)
         exponents[positives.rows, positives.labels] = -torch.inf
         tally.add_(exponents, slice(0, scores.shape[1]))  # leaves exponentials
+        tally.weight_(exponents, slice(0, scores.shape[1]))
         reference = tally.negative.maximum
         losses = shared.combine(tally, picked)
         ctx.factor = (reference - tally.negative.maximum).exp()

@@ -36,6 +36,7 @@ from zlpr.losses.linear import (
     linear_lsep_loss,
     linear_zlpr_loss,
 )
+from zlpr.losses.optimiser_steps import RowAdagradStep, SGDStep, WeightStep
 from zlpr.losses.overlap import (
     Dice1Loss,
     Dice2Loss,
@@ -63,7 +64,6 @@ from zlpr.losses.pairwise import (
     warp_loss,
 )
 from zlpr.losses.registry import LossInfo, available, create, info
-from zlpr.losses.weight_step import RowAdagradStep, SGDStep, WeightStep
 from zlpr.losses.zlpr import SparseZLPRLoss, ZLPRLoss, sparse_zlpr_loss, zlpr_loss
 
 __all__ = [

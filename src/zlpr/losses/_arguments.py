@@ -6,6 +6,7 @@ left out.
 """
 
 import math
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,24 +14,6 @@ import torch
 from torch import Tensor
 
 Weight = Tensor | float
-
-
-@dataclass(frozen=True)
-class Cells:
-    """What a loss over cells computes with.
-
-    Attributes:
-        scores: Shape (..., L), in the dtype to compute in; 0 where `label_mask` is False, so that
-            not even a NaN there reaches the gradient.
-        positive: `label_mask * targets * label_weight * pos_weight`, shape (..., L).
-        negative: `label_mask * (1 - targets) * label_weight`, shape (..., L).
-        mask: `label_mask`, or None where every label is known.
-    """
-
-    scores: Tensor
-    positive: Tensor
-    negative: Tensor
-    mask: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -57,7 +40,7 @@ class Weighting:
     ) -> "Weighting":
         """Check mask and weights against the scores."""
         if label_mask is None and label_weight is None and pos_weight is None:
-            return _NO_WEIGHTING
+            return NO_WEIGHTING
         check_mask(scores, label_mask)
         return cls(
             label_mask,
@@ -65,34 +48,52 @@ class Weighting:
             check_weight("pos_weight", pos_weight, scores),
         )
 
-    def cells(self, scores: Tensor, targets: Tensor) -> Cells:
-        """Fold mask and weights into the coefficients of the cells."""
-        scores = scores.to(working_dtype(scores))
-        truth = targets.to(scores.dtype)
-        positive, negative = truth, 1 - truth
+    def coefficients(self, targets: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """What the cells count for on the positive and on the negative side, each (..., L).
+
+        `mask * targets * label_weight * pos_weight` and `mask * (1 - targets) * label_weight`,
+        differentiable.
+        """
+        positive = targets.to(dtype)
+        negative = 1 - positive
         if self.label_weight is not None:
             positive, negative = positive * self.label_weight, negative * self.label_weight
         if self.pos_weight is not None:
             positive = positive * self.pos_weight
         if self.label_mask is not None:
-            scores = torch.where(self.label_mask, scores, 0.0)
             positive, negative = positive * self.label_mask, negative * self.label_mask
-        return Cells(scores, positive, negative, self.label_mask)
+        return positive, negative
 
-    def masked_where_zero(self, num_labels: int) -> "Weighting":
-        """The same with the labels masked whose weight is 0, be their scores infinite."""
-        if self.label_weight is None:
+    def of_tiles(self, cells: Tensor, device: torch.device) -> "Weighting":
+        """The same as tensors of shape (L,) or (B, L), from which a tile of labels can be cut.
+
+        A label without weight is masked, be its score infinite.
+
+        Args:
+            cells: A stand-in for the scores, shape (..., L), in the dtype of their sums.
+            device: Where the sums are taken.
+        """
+        if self is NO_WEIGHTING:
             return self
-        counts = torch.as_tensor(self.label_weight, device="cpu") != 0
-        if bool(counts.all()):
-            return self
-        counts = counts.expand(num_labels) if counts.dim() == 0 else counts
-        mask = counts if self.label_mask is None else counts & self.label_mask
-        return Weighting(mask, self.label_weight, self.pos_weight)
+        num_labels = cells.shape[-1]
+        label_weight, pos_weight = (
+            _weight_of_labels(name, weight, cells, device)
+            for name, weight in (
+                ("label_weight", self.label_weight),
+                ("pos_weight", self.pos_weight),
+            )
+        )
+        mask = self.label_mask
+        if label_weight is not None:
+            counts = label_weight != 0
+            mask = counts if mask is None else mask & counts
+        return Weighting(mask, label_weight, pos_weight).flat(num_labels)
 
     def flat(self, num_labels: int) -> "Weighting":
         """The same for scores with all leading dimensions in one."""
-        return self._each(lambda x: x.reshape(-1, num_labels) if x.dim() > 1 else x)
+        return self._each(
+            lambda x: x.reshape(x.shape[:-1].numel(), num_labels) if x.dim() > 1 else x
+        )
 
     def of(self, rows: slice) -> "Weighting":
         """The part for some rows of a score matrix."""
@@ -100,34 +101,31 @@ class Weighting:
 
     def tensors(self) -> list[Tensor]:
         """Those of the three that are tensors."""
-        if self is _NO_WEIGHTING:
+        if self is NO_WEIGHTING:
             return []
         parts = (self.label_mask, self.label_weight, self.pos_weight)
         return [part for part in parts if isinstance(part, Tensor)]
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> "Weighting":
-        if self is _NO_WEIGHTING:
+        if self is NO_WEIGHTING:
             return self
         parts = (self.label_mask, self.label_weight, self.pos_weight)
         return Weighting(*(change(x) if isinstance(x, Tensor) else x for x in parts))  # type: ignore[arg-type]
 
 
-_NO_WEIGHTING = Weighting()  # the usual case, so that it costs little
+NO_WEIGHTING = Weighting()  # the usual case, so that it costs little
 
 
-def prepare(
-    scores: Tensor,
-    targets: Tensor,
-    label_mask: Tensor | None = None,
-    label_weight: Weight | None = None,
-    pos_weight: Weight | None = None,
-    *,
-    hard: bool = False,
-) -> Cells:
-    """Check the arguments common to all losses and fold masks and weights into coefficients."""
-    check_scores(scores)
-    check_targets(scores, targets, hard=hard)
-    return Weighting.check(scores, label_mask, label_weight, pos_weight).cells(scores, targets)
+def _weight_of_labels(
+    name: str, weight: Weight | None, cells: Tensor, device: torch.device
+) -> Tensor | None:
+    """A weight as a tensor of shape (L,) or (..., L), where it gets no gradient."""
+    if weight is None:
+        return None
+    values = torch.as_tensor(weight, dtype=cells.dtype, device=device)
+    if values.requires_grad and torch.is_grad_enabled():
+        raise ValueError(f"{name} gets no gradient here; detach it, or use `sparse_zlpr_loss`")
+    return values.expand(cells.shape[-1]) if values.dim() == 0 else values
 
 
 def working_dtype(scores: Tensor) -> torch.dtype:
@@ -158,12 +156,12 @@ def check_targets(scores: Tensor, targets: Tensor, *, hard: bool = False) -> Non
         )
     if targets.is_complex():
         raise TypeError(f"targets must be bool, integer or floating-point, got {targets.dtype}")
-    if targets.dtype is torch.bool or targets.numel() == 0:
+    if targets.dtype is torch.bool:
         return
-    low, high = torch.aminmax(targets.detach())
-    if not holds((low >= 0) & (high <= 1)):  # NaN fails this, too
+    low, high = extremes(targets)
+    if not (low >= 0 and high <= 1):  # NaN fails this, too
         raise ValueError(
-            f"targets must lie in [0, 1], got values from {low.item():g} to {high.item():g}; "
+            f"targets must lie in [0, 1], got values from {low:g} to {high:g}; "
             "the scores come first, then the targets"
         )
     if hard and targets.is_floating_point():
@@ -196,15 +194,11 @@ def check_indices(indices: Tensor, scores: Tensor, *, num_labels: int | None) ->
             f"indices must have the shape {(*scores.shape[:-1], 'K')} for scores of shape "
             f"{tuple(scores.shape)}, got {tuple(indices.shape)}"
         )
-    if indices.numel() == 0:
-        return
-    low, high = torch.aminmax(indices)
-    inside = low >= -1 if num_labels is None else (low >= -1) & (high < num_labels)
-    if not holds(inside):
+    low, high = extremes(indices)
+    if low < -1 or (num_labels is not None and high >= num_labels):
         end = "the number of labels" if num_labels is None else num_labels
         raise ValueError(
-            f"indices must lie in [0, {end}) or be -1 for padding, "
-            f"got values from {low.item()} to {high.item()}"
+            f"indices must lie in [0, {end}) or be -1 for padding, got values from {low} to {high}"
         )
 
 
@@ -233,10 +227,11 @@ def check_weight(name: str, weight: Weight | None, scores: Tensor) -> Weight | N
             f"{name} must be a number or have the shape {tuple(scores.shape[-1:])} or "
             f"{tuple(scores.shape)}, got {tuple(weight.shape)}"
         )
-    if not holds((weight.detach() >= 0).all()):  # NaN fails this, too
-        raise ValueError(f"{name} must not be negative, got {weight.min().item():g}")
-    if not holds(torch.isfinite(weight.detach()).all()):
-        raise ValueError(f"{name} must be finite, got {weight.max().item():g}")
+    low, high = extremes(weight)
+    if not low >= 0:  # NaN fails this, too
+        raise ValueError(f"{name} must not be negative, got {low:g}")
+    if math.isinf(high):
+        raise ValueError(f"{name} must be finite, got {high:g}")
     return weight.to(working_dtype(scores))
 
 
@@ -278,14 +273,40 @@ def check_label_counts(scores: Tensor, label_counts: Tensor, num_samples: int) -
         )
     if not isinstance(num_samples, int) or num_samples < 1:
         raise ValueError(f"num_samples must be an integer of at least 1, got {num_samples!r}")
-    if label_counts.numel() > 0:
-        low, high = torch.aminmax(label_counts)
-        if not holds((low >= 0) & (high <= num_samples)):
-            raise ValueError(
-                f"label_counts must lie between 0 and num_samples={num_samples}, "
-                f"got values from {low.item():g} to {high.item():g}"
-            )
+    low, high = extremes(label_counts)
+    if not (low >= 0 and high <= num_samples):
+        raise ValueError(
+            f"label_counts must lie between 0 and num_samples={num_samples}, "
+            f"got values from {low:g} to {high:g}"
+        )
     return label_counts.to(working_dtype(scores)).clamp(min=1)
+
+
+def extremes(values: Tensor) -> tuple[float, float]:
+    """The smallest and the largest value; (0, 0) where there is none or none can be looked at."""
+    if values.numel() == 0 or not can_look_at(values):
+        return 0, 0
+    low, high = torch.aminmax(values.detach())
+    return low.item(), high.item()
+
+
+# The Triton kernels are tested by Triton's interpreter; they have not been measured on hardware.
+ASKS_FOR_TRITON = os.environ.get("ZLPR_TRITON", "") == "1"
+
+
+def wants_triton() -> bool:
+    """Whether `ZLPR_TRITON=1` was in the environment when this was imported."""
+    return ASKS_FOR_TRITON
+
+
+def can_look_at(values: Tensor) -> bool:
+    """Whether a tensor holds numbers here, not a tracer's marks or a batch of them."""
+    if torch.compiler.is_compiling():
+        return False
+    try:
+        return values.data_ptr() != 0 or values.device.type != "meta"
+    except RuntimeError:  # a fake tensor, or within torch.func's transforms
+        return False
 
 
 def holds(condition: Tensor) -> bool:

@@ -3,38 +3,40 @@
 import torch
 from torch import Tensor
 
+from zlpr.losses._cells import Cells
 
-def hinge_sum(scores: Tensor, positive: Tensor, negative: Tensor, margin: float) -> Tensor:
+
+def hinge_sum(cells: Cells, margin: float, factor: Tensor | None = None) -> Tensor:
     r"""`sum_i sum_j a_i b_j max(0, margin + s_j - s_i)` over the labels, exact.
 
-    A pair is active where `s_j > s_i - margin`. The sum over the active pairs is linear in the
-    scores, `margin * sum_i a_i C_i + sum_l c_l s_l`, with `c_i = -a_i C_i` for a positive label,
-    `C_i` the weight of its active negatives, and `c_j = b_j A_j` likewise for a negative one. One
-    sort and two cumulative sums give these coefficients, in O(L log L) time and O(L) memory a
-    sample.
+    A pair is active where `s_j > s_i - margin`. Put both in order, the positive labels at
+    `s_i - margin`: the value is the sum over the gaps of each gap times the positive weight below
+    it times the negative weight above it. The slope in a positive label's score is `-a_i C_i`,
+    `C_i` the weight of the negatives above it, and in a negative one's `b_j A_j` likewise. One sort
+    and two cumulative sums give these, in O(L log L) time and O(L) memory a sample, and nothing
+    is subtracted that could cancel.
 
     Args:
-        scores: Shape (..., L); the gradient flows through these alone.
-        positive: `a`, shape (..., L), 0 for labels that are not positive.
-        negative: `b`, shape (..., L), 0 for labels that are not negative; at most one of `a_l`
-            and `b_l` differs from 0.
+        cells: Scores, targets of 0 and 1, and weights; the gradient flows through the scores alone.
         margin: A finite number.
+        factor: Shape (..., L), multiplies the weights of positive labels.
 
     Returns:
         Shape (...), 0 where a sample has no pair.
     """
+    scores = cells.scores.double()
     if scores.shape[-1] == 0:
-        return scores.sum(dim=-1)
-    # A negative label at -inf (a positive one at +inf) is right by any margin: it has no hinge.
-    idle = torch.where(positive > 0, scores == torch.inf, scores == -torch.inf)
-    idle = idle | ((positive == 0) & (negative == 0))
-    values = torch.where(idle, 0.0, scores).double()
-    a, b = torch.where(idle, 0.0, positive.double()), torch.where(idle, 0.0, negative.double())
-    coefficients, active = _hinge_coefficients(values.detach(), a.detach(), b.detach(), margin)
-    # The coefficients add up to 0, so any centre may be taken off; the value then keeps its digits.
-    centre = values.detach().clamp(-1e300, 1e300).mean(dim=-1, keepdim=True)
-    terms = torch.where(coefficients == 0, 0.0, coefficients * (values - centre))
-    return (margin * active + terms.sum(dim=-1)).to(scores.dtype)
+        return cells.scores.sum(dim=-1)
+    a, b = cells.positive.detach().double(), cells.negative.detach().double()
+    a = a if factor is None else a * factor
+    # In units of the largest, so that their products are numbers.
+    a, unit_of_a = _in_units_of_the_largest(a)
+    b, unit_of_b = _in_units_of_the_largest(b)
+    slopes, value = _slopes_and_value(scores.detach(), a, b, margin)
+    unit = (unit_of_a * unit_of_b).clamp(max=torch.finfo(torch.float64).max).squeeze(-1)
+    # Where the value is known, the scores are there for their gradient.
+    linear = (slopes * (scores - scores.detach())).sum(dim=-1)
+    return ((value + linear) * unit).to(cells.scores.dtype)
 
 
 def rank_of_labels(scores: Tensor) -> Tensor:
@@ -43,15 +45,36 @@ def rank_of_labels(scores: Tensor) -> Tensor:
     return 1 + scores.shape[-1] - torch.searchsorted(ascending, scores.contiguous(), right=True)
 
 
-def _hinge_coefficients(s: Tensor, a: Tensor, b: Tensor, margin: float) -> tuple[Tensor, Tensor]:
-    """The coefficients `c`, shape (..., L), and `sum_i a_i C_i`, shape (...)."""
-    # A pair is active where the positive label's key comes before the negative one's; the step up
-    # puts it behind at a tie, where the hinge is just not active.
-    bound = torch.nextafter(s - margin, s.new_tensor(torch.inf))
-    order = torch.where(a > 0, bound, s).argsort(dim=-1)
+def _in_units_of_the_largest(weights: Tensor) -> tuple[Tensor, Tensor]:
+    """The weights divided by the largest of each sample, and that, shape (..., 1)."""
+    largest = weights.amax(dim=-1, keepdim=True)
+    return weights / torch.where(largest == 0, 1.0, largest), largest
+
+
+def _slopes_and_value(s: Tensor, a: Tensor, b: Tensor, margin: float) -> tuple[Tensor, Tensor]:
+    """The slopes in the scores, shape (..., L), and the value, shape (...)."""
+    order = _order(s, a, margin)
     sorted_a, sorted_b = a.gather(-1, order), b.gather(-1, order)
     below = sorted_a.cumsum(dim=-1)
     above = sorted_b.flip(-1).cumsum(dim=-1).flip(-1)
-    sorted_c = sorted_b * below - sorted_a * above
-    active = (sorted_a * above).sum(dim=-1)
-    return torch.zeros_like(s).scatter(-1, order, sorted_c), active
+    sorted_slopes = sorted_b * below - sorted_a * above
+    slopes = torch.zeros_like(s).scatter(-1, order, sorted_slopes)
+    # Seen from the label with the steepest slope, so that what all have in common costs no digits.
+    centred = s - s.gather(-1, slopes.abs().argmax(dim=-1, keepdim=True))
+    places = torch.where(a > 0, centred - margin, centred).gather(-1, order)
+    gaps = places.diff(dim=-1).clamp(min=0)
+    return slopes, (gaps * below[..., :-1] * above[..., 1:]).sum(dim=-1)
+
+
+def _order(s: Tensor, a: Tensor, margin: float) -> Tensor:
+    """The labels in ascending order, a positive one before the negatives that it is active with."""
+    # Just above `s - margin`, where the hinge is not yet active; at the score itself where a margin
+    # is lost in a large one. Positive labels come first at a tie.
+    infinity = s.new_tensor(torch.inf)
+    lowered = s - margin
+    if margin > 0:
+        lowered = torch.minimum(lowered, torch.nextafter(s, -infinity))
+    keys = torch.where(a > 0, torch.nextafter(lowered, infinity), s)
+    positives_first = (a == 0).int().argsort(dim=-1, stable=True)
+    ascending = keys.gather(-1, positives_first).argsort(dim=-1, stable=True)
+    return positives_first.gather(-1, ascending)

@@ -22,14 +22,14 @@ class LossModule(nn.Module):
     def __init__(self, *, reduction: Reduction = "mean", **options: Any) -> None:
         super().__init__()
         self.reduction = reduction
-        self._plain: dict[str, Any] = {}
+        self._constants: dict[str, Any] = {}
         for name, option in options.items():
             if isinstance(option, nn.Parameter):
                 self.register_parameter(name, option)
             elif isinstance(option, Tensor):
                 self.register_buffer(name, option, persistent=False)
             else:
-                self._plain[name] = option
+                self._constants[name] = option
         self._names = tuple(options)
         self._try_options()
 
@@ -37,7 +37,7 @@ class LossModule(nn.Module):
     def options(self) -> dict[str, Any]:
         """The options that the function gets, by name."""
         return {
-            name: self._plain[name] if name in self._plain else getattr(self, name)
+            name: self._constants[name] if name in self._constants else getattr(self, name)
             for name in self._names
         }
 

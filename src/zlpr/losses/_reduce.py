@@ -74,7 +74,7 @@ def reduce(values: Tensor, sample_weight: Tensor | None, reduction: Reduction) -
     check_reduction(reduction)
     weight = check_sample_weight(values.unsqueeze(-1), sample_weight)
     if weight is not None:
-        values = values * weight
+        values = torch.where(weight == 0, 0.0, values) * weight  # be a value infinite
     if reduction == "none":
         return values
     if reduction == "mean":

@@ -1,7 +1,6 @@
 """Losses that know how often each label occurs, for labels that are rare."""
 
 import math
-from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -12,9 +11,9 @@ from zlpr.losses._arguments import (
     check_number,
     check_scores,
     check_weight,
-    prepare,
     working_dtype,
 )
+from zlpr.losses._cells import Cells, limited_weight, prepare
 from zlpr.losses._module import LossModule
 from zlpr.losses._reduce import Reduction, reduce
 from zlpr.losses.binary import focal_loss, focal_term, sum_terms
@@ -70,7 +69,9 @@ def class_balanced_loss(
     counts = check_label_counts(scores, label_counts, num_samples).double()
     # 1 - b^n, which keeps its digits for b near 1; b = 0 has the logarithm -inf and weighs 1.
     weight = (1 - beta) / -torch.expm1(counts * (math.log(beta) if beta > 0 else -math.inf))
-    extra = check_weight("label_weight", label_weight, scores)
+    extra = limited_weight(
+        check_weight("label_weight", label_weight, scores), working_dtype(scores)
+    )
     return focal_loss(
         scores,
         targets,
@@ -154,22 +155,23 @@ def distribution_balanced_loss(
     if num_samples < 2:
         raise ValueError(f"num_samples must be at least 2, got {num_samples}")
     counts = counts.clamp(max=num_samples - 1)
-    known = targets.to(counts.dtype) if label_mask is None else targets * label_mask
-    ratio = 1 / counts / (known / counts).sum(dim=-1, keepdim=True)
-    balance = alpha + torch.sigmoid(beta * (ratio - mu))
     shift = prior_scale / negative_scale * torch.log(num_samples / counts - 1)
-    balanced = replace(
+    balance = _rebalancing(cells, counts, alpha, beta, mu)
+    values = sum_terms(
         cells,
-        scores=cells.scores - shift,
-        positive=cells.positive * balance,
-        negative=cells.negative * balance,
+        lambda s: balance * focal_term(shift - s, gamma),
+        lambda s: balance * focal_term(s - shift, gamma, scale=negative_scale),
     )
-
-    def negative(z: Tensor) -> Tensor:
-        return focal_term(-negative_scale * z, gamma) / negative_scale
-
-    values = sum_terms(balanced, lambda z: focal_term(z, gamma), negative)
     return reduce(values, sample_weight, reduction)
+
+
+def _rebalancing(cells: Cells, counts: Tensor, alpha: float, beta: float, mu: float) -> Tensor:
+    """The weights omega, shape (..., L), by the inverse frequency of a sample's labels."""
+    if beta == 0.0:  # also where the ratio is infinite, in a sample without labels
+        return torch.full_like(cells.scores, alpha + 0.5)
+    truth = cells.targets * cells.known
+    ratio = 1 / counts / (truth / counts).sum(dim=-1, keepdim=True)
+    return alpha + torch.sigmoid(beta * (ratio - mu))
 
 
 def logit_adjustment(label_counts: Tensor, num_samples: int, *, tau: float = 1.0) -> Tensor:

@@ -10,12 +10,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from zlpr.losses._arguments import Cells, Weight, check_number, prepare
+from zlpr.losses._arguments import Weight, check_number
+from zlpr.losses._cells import Cells, prepare
 from zlpr.losses._logsumexp import softplus
 from zlpr.losses._module import LossModule
 from zlpr.losses._reduce import Reduction, reduce
 
 Term = Callable[[Tensor], Tensor]
+
+# Scores as wrong as that have a focus of 1, whatever the dtype.
+_FAR = 1000.0
 
 
 def bce_loss(
@@ -56,8 +60,7 @@ def bce_loss(
         Zhang and Zhou, "A Review on Multi-Label Learning Algorithms", 2014.
     """
     cells = prepare(scores, targets, label_mask, label_weight, pos_weight)
-    values = sum_terms(cells, lambda s: softplus(-s), softplus)
-    return reduce(values, sample_weight, reduction)
+    return reduce(sum_of_wrongness(cells, softplus), sample_weight, reduction)
 
 
 def focal_loss(
@@ -100,7 +103,7 @@ def focal_loss(
     """
     check_number("gamma", gamma, minimum=0.0)
     cells = prepare(scores, targets, label_mask, label_weight, pos_weight)
-    values = sum_terms(cells, lambda s: focal_term(s, gamma), lambda s: focal_term(-s, gamma))
+    values = sum_of_wrongness(cells, lambda z: focal_term(z, gamma))
     return reduce(values, sample_weight, reduction)
 
 
@@ -154,14 +157,14 @@ def asymmetric_loss(
     cells = prepare(scores, targets, label_mask, label_weight, pos_weight)
 
     def positive(s: Tensor) -> Tensor:
-        return focal_term(s, gamma_positive, focus_gradient=focus_gradient)
+        return focal_term(-s, gamma_positive, focus_gradient=focus_gradient)
 
     def negative(s: Tensor) -> Tensor:
         if margin == 0.0:
-            return focal_term(-s, gamma_negative, focus_gradient=focus_gradient)
+            return focal_term(s, gamma_negative, focus_gradient=focus_gradient)
         shifted = F.relu(torch.sigmoid(s) - margin)
         focus = _power(shifted if focus_gradient else shifted.detach(), gamma_negative)
-        return -torch.log1p(-shifted) * focus
+        return torch.log1p(-shifted) * -focus
 
     return reduce(sum_terms(cells, positive, negative), sample_weight, reduction)
 
@@ -216,9 +219,9 @@ def hill_loss(
 
     def negative(s: Tensor) -> Tensor:
         p = torch.sigmoid(s)
-        return (weighting - p) * p**2
+        return (weighting - 1 + torch.sigmoid(-s)) * p**2  # 1 - p keeps its digits so
 
-    values = sum_terms(cells, lambda s: focal_term(s - margin, gamma), negative)
+    values = sum_terms(cells, lambda s: focal_term(margin - s, gamma), negative)
     return reduce(values, sample_weight, reduction)
 
 
@@ -355,29 +358,53 @@ class HillLoss(LossModule):
         )
 
 
-def focal_term(scores: Tensor, gamma: float, *, focus_gradient: bool = True) -> Tensor:
-    """`-(1 - p)^gamma log p`, the power taken in the log domain so that its slope stays finite."""
+def focal_term(
+    wrongness: Tensor, gamma: float, *, scale: float = 1.0, focus_gradient: bool = True
+) -> Tensor:
+    """`sigma(c z)^gamma log(1 + e^(c z)) / c` of a score z that is right where it is negative.
+
+    Far on the wrong side it is z itself, and computed so: the focus then has a slope of 0, which
+    must not meet an infinite product.
+    """
     if gamma == 0.0:
-        return softplus(-scores)
-    focus = torch.exp(gamma * F.logsigmoid(-scores))
-    return (focus if focus_gradient else focus.detach()) * softplus(-scores)
+        return softplus(wrongness, scale)
+    near = wrongness.clamp(max=_FAR / scale)
+    focus = sigmoid_power(scale * near if scale != 1.0 else near, gamma)
+    term = (focus if focus_gradient else focus.detach()) * softplus(near, scale)
+    return term + F.relu(wrongness - _FAR / scale)
+
+
+def sigmoid_power(values: Tensor, exponent: float) -> Tensor:
+    """`sigma(v)^a`, for exponents below 1 in the log domain, in which its slope stays finite."""
+    if exponent < 1.0:
+        return torch.exp(exponent * F.logsigmoid(values))
+    return torch.sigmoid(values) ** exponent
 
 
 def _power(base: Tensor, exponent: float) -> Tensor:
     """`base ** exponent`, 1 for an exponent of 0, with a finite slope at 0."""
     if exponent == 0.0:
         return torch.ones_like(base)
+    if exponent >= 1.0:
+        return base**exponent
     safe = torch.where(base == 0, 1.0, base)
     return torch.where(base == 0, 0.0, safe**exponent)
 
 
 def sum_terms(cells: Cells, positive: Term, negative: Term) -> Tensor:
-    """One value per sample: its labels' positive and negative terms, weighted.
-
-    A term is not even computed at a score that it does not count for: the value of an infinite
-    score could be infinite, and its gradient NaN.
-    """
-    positive_scores = torch.where(cells.positive == 0, 0.0, cells.scores)
-    negative_scores = torch.where(cells.negative == 0, 0.0, cells.scores)
-    terms = cells.positive * positive(positive_scores) + cells.negative * negative(negative_scores)
+    """One value per sample: its labels' positive and negative terms, weighted."""
+    terms = cells.positive * positive(cells.scores) + cells.negative * negative(cells.scores)
     return terms.sum(dim=-1)
+
+
+def sum_of_wrongness(cells: Cells, term: Term) -> Tensor:
+    """The same for a loss that is one function of `-s` where positive and of `s` where negative.
+
+    For targets of 0 and 1 the function then is computed once.
+    """
+    if cells.targets.dtype is not torch.bool:
+        return sum_terms(cells, lambda s: term(-s), term)
+    sign = cells.targets.to(cells.scores.dtype).mul_(-2).add_(1)
+    terms = term(cells.scores * sign)
+    weight = cells.weight
+    return (terms if weight is None else terms * weight).sum(dim=-1)

@@ -1,10 +1,14 @@
 """Losses whose authors learn the threshold that they decide at: HBM and adaptive threshold."""
 
+import math
+
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from zlpr.losses._arguments import Weight, check_number, prepare
-from zlpr.losses._logsumexp import logsumexp1
+from zlpr.losses._arguments import Weight, check_number
+from zlpr.losses._cells import largest_score, prepare
+from zlpr.losses._logsumexp import logsumexp1, softmax_shortfall
 from zlpr.losses._module import LossModule
 from zlpr.losses._reduce import Reduction, reduce
 from zlpr.losses._threshold import as_tensor, subtract_threshold
@@ -60,10 +64,9 @@ def hbm_loss(
     check_number("margin", margin, minimum=0.0, below=1.0)
     relative = subtract_threshold(scores, threshold)
     cells = prepare(relative, targets, label_mask, label_weight, pos_weight, hard=True)
-    sides = [(-cells.scores, cells.positive), (cells.scores, cells.negative)]
-    biased = [(v + alpha * _standard_deviation(v, c), c) for v, c in sides]
-    parts = [logsumexp1(d, c * (torch.sigmoid(2 * d.detach()) > margin)) for d, c in biased]
-    return reduce(parts[0] + parts[1], sample_weight, reduction)
+    above = _biased_side(-cells.scores, cells.positive, alpha, margin)
+    below = _biased_side(cells.scores, cells.negative, alpha, margin)
+    return reduce(above + below, sample_weight, reduction)
 
 
 def adaptive_threshold_loss(
@@ -108,14 +111,13 @@ def adaptive_threshold_loss(
     """
     relative = subtract_threshold(scores, threshold)
     cells = prepare(relative, targets, label_mask, label_weight, pos_weight, hard=True)
-    is_positive = (cells.positive != 0).to(cells.scores.dtype)
-    normaliser = logsumexp1(cells.scores, is_positive).unsqueeze(-1)
-    shortfall = torch.where(is_positive == 0, 0.0, normaliser) - torch.where(
-        is_positive == 0, 0.0, cells.scores
-    )
+    # The threshold class is one more label, at the score 0.
+    values = F.pad(cells.scores, (0, 1))
+    is_positive = F.pad(cells.positive != 0, (0, 1), value=True)
+    shortfall = softmax_shortfall(values, is_positive)[..., :-1]
     above = (cells.positive * shortfall).sum(dim=-1)
-    values = above + logsumexp1(cells.scores, cells.negative)
-    return reduce(values, sample_weight, reduction)
+    below = logsumexp1(cells.scores, cells.negative)
+    return reduce(above + below, sample_weight, reduction)
 
 
 class HBMLoss(LossModule):
@@ -196,14 +198,27 @@ class AdaptiveThresholdLoss(LossModule):
         )
 
 
-def _standard_deviation(values: Tensor, coefficients: Tensor) -> Tensor:
+def _biased_side(values: Tensor, counted: Tensor, alpha: float, margin: float) -> Tensor:
+    """`log(1 + sum c e^d)` of one side, over the terms that are not right by the margin."""
+    bias = alpha * _standard_deviation(values, counted) if alpha > 0.0 else 0.0
+    # sigma(2d) > m, where a sigma of 0 is no less than a margin of 0
+    cut = 0.5 * math.log(margin / (1 - margin)) if margin > 0.0 else -math.inf
+    kept = values.detach() + bias > cut
+    part = counted & kept if counted.dtype is torch.bool else counted * kept
+    return logsumexp1(values, part, bias)
+
+
+def _standard_deviation(values: Tensor, counted: Tensor) -> Tensor:
     """Of the finite values that count, without a gradient; 0 for none or one. Shape (..., 1)."""
     values = values.detach()
-    counted = ((coefficients != 0) & values.isfinite()).to(values.dtype)
-    values = torch.where(counted == 0, 0.0, values)
-    number = counted.sum(dim=-1, keepdim=True).clamp(min=1)
+    if values.shape[-1] == 0:
+        return values.new_zeros((*values.shape[:-1], 1))
+    part = (counted != 0) & (values.abs() < largest_score(values.dtype))
+    values = torch.where(part, values, 0.0)
+    number = part.sum(dim=-1, keepdim=True).clamp(min=1)
     # In units of the largest, whose square need then not be a number of the dtype.
     unit = values.abs().amax(dim=-1, keepdim=True).clamp(min=torch.finfo(values.dtype).tiny)
     values = values / unit
     mean = values.sum(dim=-1, keepdim=True) / number
-    return unit * (((values - mean) * counted).square().sum(dim=-1, keepdim=True) / number).sqrt()
+    square = torch.where(part, values - mean, 0.0).square().sum(dim=-1, keepdim=True)
+    return unit * (square / number).sqrt()

@@ -6,15 +6,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from zlpr.losses._arguments import Weight
-from zlpr.losses._linear import Impl, LabelArguments, LinearHead, linear_losses
+from zlpr.losses._arguments import Weight, Weighting
+from zlpr.losses._label_sweep import BCETally, LSEPTally, ZLPRTally
+from zlpr.losses._linear_head import Impl, LinearHead, check_threshold, linear_losses
 from zlpr.losses._reduce import Reduction, reduce
-from zlpr.losses._threshold import as_tensor
-from zlpr.losses._tiles import BCETally, LSEPTally, ZLPRTally
+from zlpr.losses._threshold import as_tensor, subtract_threshold
+from zlpr.losses._zlpr_and_gradient import multi_hot, zlpr_of_targets
 from zlpr.losses.binary import bce_loss
+from zlpr.losses.optimiser_steps import WeightStep
 from zlpr.losses.pairwise import lsep_loss
-from zlpr.losses.weight_step import WeightStep
-from zlpr.losses.zlpr import sparse_zlpr_loss
 
 
 def linear_zlpr_loss(
@@ -48,7 +48,7 @@ def linear_zlpr_loss(
         indices: Positive labels of each sample, padded with -1, shape (..., K). A repeated index
             counts once.
         threshold: Score at which a label is predicted: a number, or a tensor per label (L,) or
-            per sample (..., 1). Gradients reach it.
+            per sample (..., 1); one per cell would hold as much as the scores. Gradients reach it.
         label_mask: False for unknown or impossible labels, shape (L,) or (..., L).
         label_weight: Weight of each label's term inside the logarithms: a number, shape (L,) or
             (..., L).
@@ -79,8 +79,24 @@ def linear_zlpr_loss(
         torch.Size([1000, 8])
     """
     head = LinearHead(features, weight, bias)
-    labels = LabelArguments(head.cells, indices, threshold, label_mask, label_weight, pos_weight)
-    losses = linear_losses(head, labels, ZLPRTally, _dense_zlpr, impl=impl, weight_step=weight_step)
+    weighting = Weighting.check(head.cells, label_mask, label_weight, pos_weight)
+    check_threshold(threshold, head.cells.shape)
+
+    def dense(scores: Tensor) -> Tensor:
+        scores = subtract_threshold(scores, threshold)
+        targets = multi_hot(indices, scores.shape[-1])
+        return zlpr_of_targets(scores, targets, weighting, None, "none")
+
+    losses = linear_losses(
+        head,
+        indices,
+        weighting,
+        ZLPRTally,
+        dense,
+        threshold=threshold,
+        impl=impl,
+        weight_step=weight_step,
+    )
     return reduce(losses, sample_weight, reduction)
 
 
@@ -113,8 +129,21 @@ def linear_lsep_loss(
         1.0986123085021973
     """
     head = LinearHead(features, weight, bias)
-    labels = LabelArguments(head.cells, indices, 0.0, label_mask, label_weight, pos_weight)
-    losses = linear_losses(head, labels, LSEPTally, _dense_lsep, impl=impl, weight_step=weight_step)
+    weighting = Weighting.check(head.cells, label_mask, label_weight, pos_weight)
+
+    def dense(scores: Tensor) -> Tensor:
+        return lsep_loss(
+            scores,
+            multi_hot(indices, scores.shape[-1]),
+            label_mask=label_mask,
+            label_weight=label_weight,
+            pos_weight=pos_weight,
+            reduction="none",
+        )
+
+    losses = linear_losses(
+        head, indices, weighting, LSEPTally, dense, impl=impl, weight_step=weight_step
+    )
     return reduce(losses, sample_weight, reduction)
 
 
@@ -147,8 +176,21 @@ def linear_bce_loss(
         2.079441547393799
     """
     head = LinearHead(features, weight, bias)
-    labels = LabelArguments(head.cells, indices, 0.0, label_mask, label_weight, pos_weight)
-    losses = linear_losses(head, labels, BCETally, _dense_bce, impl=impl, weight_step=weight_step)
+    weighting = Weighting.check(head.cells, label_mask, label_weight, pos_weight)
+
+    def dense(scores: Tensor) -> Tensor:
+        return bce_loss(
+            scores,
+            multi_hot(indices, scores.shape[-1]),
+            label_mask=label_mask,
+            label_weight=label_weight,
+            pos_weight=pos_weight,
+            reduction="none",
+        )
+
+    losses = linear_losses(
+        head, indices, weighting, BCETally, dense, impl=impl, weight_step=weight_step
+    )
     return reduce(losses, sample_weight, reduction)
 
 
@@ -256,43 +298,9 @@ class LinearZLPRLoss(nn.Module):
         return f"in_features={in_features}, num_labels={num_labels}, impl={self.impl!r}"
 
 
-def _dense_zlpr(scores: Tensor, labels: LabelArguments) -> Tensor:
-    return sparse_zlpr_loss(
-        scores,
-        labels.indices,
-        threshold=labels.threshold,
-        label_mask=labels.label_mask,
-        label_weight=labels.label_weight,
-        pos_weight=labels.pos_weight,
-        reduction="none",
-    )
-
-
-def _dense_lsep(scores: Tensor, labels: LabelArguments) -> Tensor:
-    return lsep_loss(
-        scores,
-        labels.targets(),
-        label_mask=labels.label_mask,
-        label_weight=labels.label_weight,
-        pos_weight=labels.pos_weight,
-        reduction="none",
-    )
-
-
-def _dense_bce(scores: Tensor, labels: LabelArguments) -> Tensor:
-    return bce_loss(
-        scores,
-        labels.targets(),
-        label_mask=labels.label_mask,
-        label_weight=labels.label_weight,
-        pos_weight=labels.pos_weight,
-        reduction="none",
-    )
-
-
 def _set_tensor(module: nn.Module, name: str, value: float | Tensor | None) -> None:
     """A parameter stays one, another tensor becomes a buffer, a number an attribute."""
     if isinstance(value, Tensor) and not isinstance(value, nn.Parameter):
-        module.register_buffer(name, value)
+        module.register_buffer(name, value, persistent=False)  # an option, as in `LossModule`
     else:
         setattr(module, name, value)

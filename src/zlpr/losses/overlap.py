@@ -5,10 +5,15 @@ Under data parallelism give them a `batch` (`zlpr.losses.BatchReduction`) that j
 processes' sums.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from zlpr.losses._arguments import Cells, Weight, check_number, check_weight, prepare
+from zlpr.losses._arguments import Weight, check_number, check_weight, working_dtype
+from zlpr.losses._cells import Cells, limited_weight, prepare
 from zlpr.losses._module import LossModule
 from zlpr.losses._reduce import (
     ONE_PROCESS,
@@ -18,7 +23,7 @@ from zlpr.losses._reduce import (
     check_sample_weight,
     reduce,
 )
-from zlpr.losses.binary import sum_terms
+from zlpr.losses.binary import sigmoid_power, sum_terms
 
 
 def dice1_loss(
@@ -117,14 +122,15 @@ def self_adjusting_dice_loss(
     check_number("smoothing", smoothing, above=0.0)
     cells = prepare(scores, targets, label_mask, label_weight, pos_weight)
 
-    def adjusted(s: Tensor) -> Tensor:
-        return torch.exp(alpha * torch.nn.functional.logsigmoid(-s)) * torch.sigmoid(s)
-
     def positive(s: Tensor) -> Tensor:
-        return 1 - (2 * adjusted(s) + smoothing) / (adjusted(s) + 1 + smoothing)
+        p, q = torch.sigmoid(s), torch.sigmoid(-s)
+        # 1 - p q^alpha, which keeps its digits for p near 1
+        rest = q - p * torch.expm1(alpha * F.logsigmoid(-s))
+        return rest / (p * sigmoid_power(-s, alpha) + 1 + smoothing)
 
     def negative(s: Tensor) -> Tensor:
-        return adjusted(s) / (adjusted(s) + smoothing)
+        adjusted = torch.sigmoid(s) * sigmoid_power(-s, alpha)
+        return adjusted / (adjusted + smoothing)
 
     return reduce(sum_terms(cells, positive, negative), sample_weight, reduction)
 
@@ -173,11 +179,14 @@ def dice2_loss(
     check_reduction(reduction)
     cells = prepare(scores, targets, label_mask)
     weight = label_terms_weight(label_weight, scores)
-    truth, p = cells.positive, torch.sigmoid(cells.scores) * known(cells)
-    both, squares, true = batch.sum(
-        sums_over_batch([p * truth, p**2, truth], check_sample_weight(scores, sample_weight))
-    )
-    terms = weight * (1 - (2 * both + smoothing) / (squares + true + smoothing))
+    truth, p, wrong = _truth_and_probabilities(cells)
+    # p^2 + y - 2py, which keeps its digits where the loss is small
+    is_hard = cells.targets.dtype is torch.bool
+    gap = wrong.square() if is_hard else (p - truth) ** 2 + truth - truth**2
+    each = _each_sample(cells, check_sample_weight(scores, sample_weight), batch)
+    gaps, both = each.sums([gap, p * truth], batch)
+    terms = gaps / (gaps + 2 * both + smoothing / each.unit)
+    terms = terms if weight is None else weight * terms
     return terms if reduction == "none" else torch.sum(terms)
 
 
@@ -225,15 +234,14 @@ def sigmoid_f1_loss(
     check_reduction(reduction)
     cells = prepare(scores, targets, label_mask)
     weight = label_terms_weight(label_weight, scores)
-    cell = known(cells)
-    truth, p = cells.positive, torch.sigmoid(cells.scores) * cell
-    both, predicted, true, count = batch.sum(
-        sums_over_batch([p * truth, p, truth, cell], check_sample_weight(scores, sample_weight))
-    )
-    total = predicted + true
-    overlap = torch.where(total == 0, 0.0, 2 * both / torch.where(total == 0, 1.0, total))
-    seen = count > 0
-    terms = torch.where(seen, weight * (1 - overlap), 0.0)
+    truth, p, wrong = _truth_and_probabilities(cells)
+    each = _each_sample(cells, check_sample_weight(scores, sample_weight), batch)
+    # 2 tp + fn + fp = sum p + sum y, of which fn + fp are wrong
+    errors, predicted, true, count = each.sums([wrong, p, truth, torch.ones_like(p)], batch)
+    total, seen = predicted + true, count > 0
+    share = torch.where(total == 0, 1.0, errors / torch.where(total == 0, 1.0, total))
+    share = share if weight is None else weight * share
+    terms = torch.where(seen, share, 0.0)
     if reduction == "none":
         return terms
     return terms.sum() if reduction == "sum" else terms.sum() / seen.sum().clamp(min=1)
@@ -361,26 +369,59 @@ class SigmoidF1Loss(LossModule):
         super().__init__(batch=batch, label_weight=label_weight, reduction=reduction)
 
 
-def known(cells: Cells) -> Tensor:
-    """1 for each cell that counts, 0 for the others; shape (..., L)."""
-    ones = torch.ones_like(cells.scores)
-    return ones if cells.mask is None else ones * cells.mask
+def _truth_and_probabilities(cells: Cells) -> tuple[Tensor, Tensor, Tensor]:
+    """The targets y, the probabilities p, and how wrong these are: y (1 - p) + (1 - y) p."""
+    truth = cells.targets.to(cells.scores.dtype)
+    if cells.targets.dtype is not torch.bool:
+        p = torch.sigmoid(cells.scores)
+        return truth, p, truth * torch.sigmoid(-cells.scores) + (1 - truth) * p
+    sign = truth.mul(-2).add_(1)
+    wrong = torch.sigmoid(cells.scores * sign)
+    return truth, torch.addcmul(truth, wrong, sign), wrong
 
 
-def label_terms_weight(label_weight: Weight | None, scores: Tensor) -> Weight:
+@dataclass(frozen=True)
+class _EachSample:
+    """What each cell counts for in a sum over the batch, in units of the largest weight.
+
+    Attributes:
+        factor: Broadcasts to (..., L); None where every cell counts once.
+        unit: At least 1; the largest sample weight.
+    """
+
+    factor: Tensor | None
+    unit: Tensor | float
+
+    def sums(self, values: list[Tensor], batch: BatchReduction) -> Sequence[Tensor]:
+        """The sums over the samples of several tensors of shape (..., L); of shape (L,) each."""
+        if self.factor is not None:
+            values = [value * self.factor for value in values]
+        if values[0].dim() > 1:
+            samples = tuple(range(values[0].dim() - 1))
+            values = [value.sum(dim=samples) for value in values]
+        return values if batch is ONE_PROCESS else batch.sum(torch.stack(values)).unbind()
+
+
+def _each_sample(cells: Cells, sample_weight: Tensor | None, batch: BatchReduction) -> _EachSample:
+    if sample_weight is None:
+        return _EachSample(cells.mask, 1.0)
+    if sample_weight.numel() == 0:
+        largest = sample_weight.new_ones(())
+    else:
+        largest = sample_weight.detach().abs().amax()
+    unit = batch.max(largest).clamp(min=1.0)
+    factor = (sample_weight / unit).unsqueeze(-1)
+    return _EachSample(factor if cells.mask is None else factor * cells.mask, unit)
+
+
+def label_terms_weight(label_weight: Weight | None, scores: Tensor) -> Weight | None:
     """A weight for the labels' terms of a loss over the batch, which has none per sample."""
-    weight = check_weight("label_weight", label_weight, scores)
+    weight = limited_weight(
+        check_weight("label_weight", label_weight, scores), working_dtype(scores)
+    )
     if isinstance(weight, Tensor) and weight.dim() > 1:
         raise ValueError(
             f"label_weight must be a number or have the shape {tuple(scores.shape[-1:])} in a loss "
             f"over the batch, got {tuple(weight.shape)}"
         )
-    return 1.0 if weight is None else weight
-
-
-def sums_over_batch(values: list[Tensor], sample_weight: Tensor | None) -> Tensor:
-    """The weighted sums over the samples of several tensors of shape (..., L); shape (n, L)."""
-    stacked = [
-        value if sample_weight is None else value * sample_weight[..., None] for value in values
-    ]
-    return torch.stack([value.reshape(-1, value.shape[-1]).sum(dim=0) for value in stacked])
+    return weight

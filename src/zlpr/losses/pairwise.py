@@ -6,12 +6,22 @@ loss 0 and no gradient. Targets must be 0 or 1, for soft targets do not define p
 entropy takes both.
 """
 
+import math
+
 import torch
 from torch import Tensor
 
-from zlpr.losses._arguments import Cells, Weight, check_number, prepare
+from zlpr.losses._arguments import Weight, check_number
+from zlpr.losses._cells import Cells, held, largest_score, prepare, within_limits
 from zlpr.losses._hinge import hinge_sum, rank_of_labels
-from zlpr.losses._logsumexp import logsumexp, softplus
+from zlpr.losses._logsumexp import (
+    join_terms,
+    log_of_product,
+    logsumexp,
+    shifted_terms,
+    softmax_shortfall,
+    softplus,
+)
 from zlpr.losses._module import LossModule
 from zlpr.losses._reduce import (
     ONE_PROCESS,
@@ -59,15 +69,11 @@ def cross_entropy_loss(
         positive labels.
     """
     cells = prepare(scores, targets, label_mask, label_weight)
-    truth = targets.to(cells.scores.dtype)
-    truth = truth if label_mask is None else truth * label_mask
+    truth = (cells.targets * cells.known).to(cells.scores.dtype)
     total = truth.sum(dim=-1, keepdim=True)
     share = cells.positive / torch.where(total == 0, 1.0, total)
-    counted = torch.ones_like(truth) if label_mask is None else torch.ones_like(truth) * label_mask
-    counted = counted * (total > 0)  # a sample without a positive label has no loss
-    normaliser = logsumexp(cells.scores, counted).unsqueeze(-1)
-    terms = torch.where(share == 0, 0.0, normaliser) - torch.where(share == 0, 0.0, cells.scores)
-    return reduce((share * terms).sum(dim=-1), sample_weight, reduction)
+    values = (share * softmax_shortfall(cells.scores, cells.known)).sum(dim=-1)
+    return reduce(values, sample_weight, reduction)
 
 
 def lsep_loss(
@@ -113,11 +119,8 @@ def lsep_loss(
     if pairs is not None and (isinstance(pairs, bool) or not isinstance(pairs, int) or pairs < 1):
         raise ValueError(f"pairs must be None or an integer of at least 1, got {pairs!r}")
     cells = prepare(scores, targets, label_mask, label_weight, pos_weight, hard=True)
-    if pairs is None:
-        values = softplus(_log_pair_sum(cells))
-    else:
-        values = softplus(_log_sampled_pair_sum(cells, pairs, generator))
-    return reduce(values, sample_weight, reduction)
+    log_sum = _log_pair_sum(cells) if pairs is None else _sampled(cells, pairs, generator)
+    return reduce(softplus(log_sum), sample_weight, reduction)
 
 
 def bp_mll_loss(
@@ -166,7 +169,11 @@ def bp_mll_loss(
         raise TypeError(f"log must be True or False, got {log!r}")
     cells = prepare(scores, targets, label_mask, label_weight, pos_weight, hard=True)
     log_sum = _log_pair_sum(cells)
-    values = torch.where(log_sum == -torch.inf, 0.0, log_sum) if log else torch.exp(log_sum)
+    if log:
+        values = torch.where(log_sum == -torch.inf, 0.0, log_sum)
+    else:
+        largest = math.log(torch.finfo(log_sum.dtype).max)
+        values = torch.exp(held(log_sum, -math.inf, largest))
     return reduce(values, sample_weight, reduction)
 
 
@@ -215,12 +222,17 @@ def circle_loss(
     check_number("gamma", gamma, above=0.0)
     check_number("margin", margin)
     cells = prepare(scores, targets, label_mask, label_weight, pos_weight, hard=True)
-    s = torch.where((cells.negative != 0) & (cells.scores == -torch.inf), -margin, cells.scores)
-    weight_negative = (s + margin).clamp(min=0).detach()
-    weight_positive = (1 + margin - s).clamp(min=0).detach()
-    negative = logsumexp(gamma * weight_negative * (s - margin), cells.negative)
-    positive = logsumexp(-gamma * weight_positive * (s - (1 - margin)), cells.positive)
-    return reduce(softplus(negative + positive), sample_weight, reduction)
+    # An impossible label, of which the score is as low as can be, has a weight of 0.
+    largest = largest_score(cells.scores.dtype)
+    s = cells.scores.detach()
+    weight_negative = (gamma * (s + margin).clamp(min=0)).clamp(max=largest)
+    weight_positive = (gamma * (1 + margin - s).clamp(min=0)).clamp(max=largest)
+    negative = within_limits(weight_negative * (cells.scores - margin))
+    positive = within_limits(-weight_positive * (cells.scores - (1 - margin)))
+    log_sum = log_of_product(
+        shifted_terms(negative, cells.negative), shifted_terms(positive, cells.positive)
+    )
+    return reduce(softplus(log_sum), sample_weight, reduction)
 
 
 def ranking_loss(
@@ -262,7 +274,7 @@ def ranking_loss(
     """
     check_number("margin", margin)
     cells = prepare(scores, targets, label_mask, label_weight, pos_weight, hard=True)
-    values = hinge_sum(cells.scores, cells.positive, cells.negative, margin)
+    values = hinge_sum(cells, margin)
     return reduce(values, sample_weight, reduction)
 
 
@@ -308,11 +320,8 @@ def warp_loss(
     """
     check_number("margin", margin)
     cells = prepare(scores, targets, label_mask, label_weight, pos_weight, hard=True)
-    visible = cells.scores.detach()
-    if label_mask is not None:
-        visible = torch.where(label_mask, visible, -torch.inf)
-    positive = cells.positive * rank_of_labels(visible)
-    values = hinge_sum(cells.scores, positive, cells.negative, margin)
+    visible = torch.where(cells.known, cells.scores.detach(), -torch.inf)
+    values = hinge_sum(cells, margin, rank_of_labels(visible))
     return reduce(values, sample_weight, reduction)
 
 
@@ -365,10 +374,10 @@ def two_way_loss(
     cells = prepare(scores, targets, label_mask, label_weight, hard=True)
     weight = check_sample_weight(scores, sample_weight)
     temperatures = (positive_temperature, negative_temperature)
-    rows = _flat(cells)
-    columns = Cells(rows.scores.mT, rows.positive.mT, rows.negative.mT)
-    samples, in_samples = _softplus_of_pairs(rows, temperatures)
-    labels, in_labels = _softplus_of_pairs(columns, temperatures, batch)
+    sides = (cells.scores, cells.positive, cells.negative)
+    rows = [x.reshape(math.prod(x.shape[:-1]), x.shape[-1]) for x in sides]
+    samples, in_samples = _two_way_terms(rows, temperatures)
+    labels, in_labels = _two_way_terms([x.mT for x in rows], temperatures, batch)
     samples = samples if weight is None else samples * weight.reshape(-1)
     if reduction == "none":
         return torch.cat([samples, labels])
@@ -410,6 +419,7 @@ class LSEPLoss(LossModule):
 
     Args:
         pairs: Sum over at most so many random pairs a sample; None = all pairs.
+        generator: Source of the draws; torch's default generator if None.
         label_weight: A number or of shape (L,).
         pos_weight: As `label_weight`, for positive labels.
         reduction: "mean" over the samples, "sum" or "none".
@@ -425,12 +435,14 @@ class LSEPLoss(LossModule):
         self,
         *,
         pairs: int | None = None,
+        generator: torch.Generator | None = None,
         label_weight: Weight | None = None,
         pos_weight: Weight | None = None,
         reduction: Reduction = "mean",
     ) -> None:
         super().__init__(
             pairs=pairs,
+            generator=generator,
             label_weight=label_weight,
             pos_weight=pos_weight,
             reduction=reduction,
@@ -606,61 +618,86 @@ class TwoWayLoss(LossModule):
 
 def _log_pair_sum(cells: Cells) -> Tensor:
     """`log sum_P sum_N a_i b_j e^(s_j - s_i)`, -inf without a pair."""
-    negative = logsumexp(cells.scores, cells.negative)
-    positive = logsumexp(-cells.scores, cells.positive)
-    return torch.where(negative == -torch.inf, -torch.inf, negative + positive)
+    return log_of_product(
+        shifted_terms(cells.scores, cells.negative), shifted_terms(-cells.scores, cells.positive)
+    )
 
 
-def _log_sampled_pair_sum(cells: Cells, pairs: int, generator: torch.Generator | None) -> Tensor:
-    """The same over a sample of the pairs; a pair drawn twice counts once.
+def _sampled(cells: Cells, pairs: int, generator: torch.Generator | None) -> Tensor:
+    """The same over a sample of the pairs.
 
     Pairs are numbered: with the positive labels first, then the negative ones, pair n joins the
     positive label `n // |N|` and the negative label `n % |N|`.
     """
+    if cells.scores.shape[-1] == 0:
+        return _log_pair_sum(cells)
     is_positive, is_negative = cells.positive > 0, cells.negative > 0
     order = (2 * is_positive.int() + is_negative.int()).argsort(dim=-1, descending=True)
     num_positive = is_positive.sum(dim=-1, keepdim=True)
     num_negative = is_negative.sum(dim=-1, keepdim=True)
-    numbers, counted = _draw(num_positive * num_negative, pairs, generator)
+    numbers, counted = draw_distinct(num_positive * num_negative, pairs, generator)
     divisor = num_negative.clamp(min=1)
-    last = max(cells.scores.shape[-1] - 1, 0)
+    last = cells.scores.shape[-1] - 1
     positive = order.gather(-1, (numbers // divisor).clamp(max=last))
     negative = order.gather(-1, (num_positive + numbers % divisor).clamp(max=last))
-    higher, lower = cells.scores.gather(-1, positive), cells.scores.gather(-1, negative)
-    weight = cells.positive.gather(-1, positive) * cells.negative.gather(-1, negative)
-    counted = counted & (lower != -torch.inf)
-    difference = torch.where(counted, lower, 0.0) - torch.where(counted, higher, 0.0)
-    return logsumexp(difference, weight * counted)
+    difference = cells.scores.gather(-1, negative) - cells.scores.gather(-1, positive)
+    if cells.positive.dtype is torch.bool:
+        return logsumexp(difference, counted)
+    # In two factors, whose product may be no number.
+    positive_weight = cells.positive.gather(-1, positive) * counted
+    negative_weight = cells.negative.gather(-1, negative)
+    log_weight = torch.where(counted, negative_weight, 1.0).log()
+    return logsumexp(difference + log_weight, positive_weight)
 
 
-def _draw(total: Tensor, size: int, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
-    """Numbers in [0, total), shape (..., size), and which of them count: each at most once."""
-    shape = (*total.shape[:-1], size)
+def draw_distinct(
+    total: Tensor, size: int, generator: torch.Generator | None
+) -> tuple[Tensor, Tensor]:
+    """Draw `size` different numbers of [0, total), all of them where there are no more.
+
+    Every choice is as likely as any other. Where there are many numbers they are drawn with
+    repetition, and the first different ones are kept: four times as many draws, and 32, always
+    have enough. Where there are few they are put in a random order.
+
+    Args:
+        total: Shape (..., 1), integer.
+        size: How many.
+        generator: Source of the draws.
+
+    Returns:
+        Numbers, shape (..., size), and which of them count, boolean.
+    """
+    many = 4 * size
+    shape = (*total.shape[:-1], many + 32)
     uniform = torch.rand(shape, dtype=torch.float64, device=total.device, generator=generator)
-    every = torch.arange(size, device=total.device)
-    drawn = (uniform * total).long().sort(dim=-1).values
-    fresh = torch.ones_like(drawn, dtype=torch.bool)
-    fresh[..., 1:] = drawn[..., 1:] != drawn[..., :-1]
-    few = total <= size
-    return torch.where(few, every, drawn), torch.where(few, every < total, fresh)
+    drawn, places = (uniform * total).long().sort(dim=-1, stable=True)
+    is_first = torch.ones_like(drawn, dtype=torch.bool)
+    is_first[..., 1:] = drawn[..., 1:] != drawn[..., :-1]
+    # In the order of the draws, repetitions last.
+    turns = torch.where(is_first, places, places + shape[-1]).argsort(dim=-1)
+    of_many = drawn.gather(-1, turns)[..., :size]
+    columns = torch.arange(many, device=total.device)
+    of_few = torch.where(columns < total, uniform[..., :many], 2.0).argsort(dim=-1)[..., :size]
+    numbers = torch.where(total > many, of_many, of_few)
+    return numbers, numbers < total
 
 
-def _flat(cells: Cells) -> Cells:
-    """The cells with all leading dimensions in one."""
-    shape = (-1, cells.scores.shape[-1])
-    return Cells(*(x.reshape(shape) for x in (cells.scores, cells.positive, cells.negative)))
-
-
-def _softplus_of_pairs(
-    cells: Cells,
+def _two_way_terms(
+    sides: list[Tensor],
     temperatures: tuple[float, float],
     batch: BatchReduction = ONE_PROCESS,
 ) -> tuple[Tensor, Tensor]:
-    """The two-way loss's term of each row, 0 without a positive cell, and 1 where there is one."""
+    """The two-way loss's term of each row, 0 without a positive cell, and 1 where there is one.
+
+    The sides are the scores and what the cells count for as positive and as negative ones.
+    """
+    scores, positive, negative = sides
     warm, cool = temperatures
-    log_positive = logsumexp(-cells.scores / warm, cells.positive, batch)
-    log_negative = logsumexp(cells.scores / cool, cells.negative, batch)
-    pairs = torch.where(
-        log_negative == -torch.inf, -torch.inf, cool * log_negative + warm * log_positive
-    )
-    return softplus(pairs), (log_positive != -torch.inf).to(cells.scores.dtype)
+    up = join_terms(shifted_terms(-scores, positive, warm), warm, batch)
+    down = join_terms(shifted_terms(scores, negative, cool), cool, batch)
+    is_pair = (up.terms > 0) & (down.terms > 0)
+    logs = [torch.where(is_pair, side.terms, 1.0).log() + side.log for side in (up, down)]
+    # The difference of scores first: what they have in common would cost digits.
+    pairs = (up.value + down.value) + (warm * logs[0] + cool * logs[1])
+    terms = softplus(torch.where(is_pair, pairs, -torch.inf)).squeeze(-1)
+    return terms, (up.terms > 0).squeeze(-1).to(scores.dtype)

@@ -1,6 +1,6 @@
 """The losses by name, with what each can do."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from torch import Tensor, nn
@@ -27,6 +27,8 @@ class LossInfo:
         smooth: Whether its gradient is the continuous gradient of its value, with its default
             parameters, so that methods such as L-BFGS apply.
         needs_label_counts: Whether it must be given `label_counts` and `num_samples`.
+        sampled_by: The parameter that makes it draw at random where it is not None; the loss then
+            is another at each call, and takes a `generator`. None where there is no such.
         link_scale: c where `sigmoid(c * score)` is a first guess of a label's probability; None
             where scores only rank.
         in_paper: Whether the ZLPR paper defines it.
@@ -42,8 +44,18 @@ class LossInfo:
     convex: bool = False
     smooth: bool = True
     needs_label_counts: bool = False
+    sampled_by: str | None = None
     link_scale: float | None = None
     in_paper: bool = False
+
+    def is_random(self, params: Mapping[str, object]) -> bool:
+        """Whether the loss with these parameters draws at random.
+
+        Examples:
+            >>> info("lsep").is_random({}), info("lsep").is_random({"pairs": 100})
+            (False, True)
+        """
+        return self.sampled_by is not None and params.get(self.sampled_by) is not None
 
 
 def available() -> tuple[str, ...]:
@@ -122,6 +134,7 @@ def _ranks(
     over_batch: bool = False,
     convex: bool = False,
     smooth: bool = True,
+    sampled_by: str | None = None,
     in_paper: bool = False,
 ) -> LossInfo:
     """A loss that only ranks."""
@@ -135,6 +148,7 @@ def _ranks(
         over_batch=over_batch,
         convex=convex,
         smooth=smooth,
+        sampled_by=sampled_by,
         in_paper=in_paper,
     )
 
@@ -212,6 +226,7 @@ _LOSSES = {
             pairwise.LSEPLoss,
             "log-sum-exp over pairs of labels",
             convex=True,
+            sampled_by="pairs",
             in_paper=True,
         ),
         _ranks(

@@ -9,14 +9,15 @@ from torch import Tensor
 from zlpr.losses._arguments import (
     Weight,
     Weighting,
+    can_look_at,
     check_indices,
     check_scores,
     check_targets,
 )
 from zlpr.losses._module import LossModule
 from zlpr.losses._reduce import Reduction
-from zlpr.losses._sides import loss_from_indices, loss_from_targets
 from zlpr.losses._threshold import as_tensor, subtract_threshold
+from zlpr.losses._zlpr_and_gradient import multi_hot, zlpr_of_targets
 
 
 def zlpr_loss(
@@ -43,8 +44,8 @@ def zlpr_loss(
         targets: Shape (..., L), bool, integer, or soft targets in [0, 1]. With soft targets the
             minimum is at $y = \sigma(2 (s - s_0))$. Targets that are not bool are checked to lie
             in [0, 1], which waits for the device; bool targets need no check.
-        threshold: $s_0$, a number or a tensor: of shape (L,) per label, of shape (..., 1) per
-            sample. It may require a gradient.
+        threshold: $s_0$, a number or a tensor: of shape (L,) per label, (..., 1) per sample, or
+            (..., L) per cell. It may require a gradient.
         label_mask: Shape (L,) or (..., L), bool; False = unknown or impossible label.
         label_weight: $w$, a number or of shape (L,) or (..., L), at least 0.
         pos_weight: $u$, as `label_weight`. $u = e^m$ is a margin of m for the positive labels.
@@ -69,7 +70,7 @@ def zlpr_loss(
     check_targets(scores, targets)
     weighting = Weighting.check(scores, label_mask, label_weight, pos_weight)
     scores = subtract_threshold(scores, threshold)
-    return loss_from_targets(scores, targets, weighting, sample_weight, reduction)
+    return zlpr_of_targets(scores, targets, weighting, sample_weight, reduction)
 
 
 def sparse_zlpr_loss(
@@ -118,7 +119,11 @@ def sparse_zlpr_loss(
     check_indices(indices, scores, num_labels=scores.shape[-1])
     weighting = Weighting.check(scores, label_mask, label_weight, pos_weight)
     scores = subtract_threshold(scores, threshold)
-    return loss_from_indices(scores, indices, weighting, sample_weight, reduction)
+    targets = multi_hot(indices, scores.shape[-1])
+    if not can_look_at(indices):  # an index outside the labels shows as NaN, not as none
+        is_outside = ((indices < -1) | (indices >= scores.shape[-1])).any(dim=-1, keepdim=True)
+        scores = torch.where(is_outside, torch.nan, scores)
+    return zlpr_of_targets(scores, targets, weighting, sample_weight, reduction)
 
 
 class ZLPRLoss(LossModule):

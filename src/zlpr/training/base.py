@@ -25,6 +25,8 @@ class TrainingProgress:
         loss: the training objective.
         metric: the chosen metric on validation, where it was measured.
         seconds: since the run began.
+        last_tenth: at the end of a fit, how much of all that it gained came in its last tenth:
+            near 0 where it was trained to the end; None where that is not known.
     """
 
     stage: str
@@ -33,6 +35,7 @@ class TrainingProgress:
     loss: float
     metric: float | None = None
     seconds: float = 0.0
+    last_tenth: float | None = None
 
 
 ProgressCallback = Callable[[TrainingProgress], None]

@@ -47,7 +47,7 @@ def claim(folder: Path, run: Mapping[str, Any]) -> None:
         if other:
             raise UserError(
                 f"{folder}: holds checkpoints of another run (different: {', '.join(other)}); "
-                "choose another folder or remove it"
+                "choose another folder or discard them (zlpr train --restart)"
             )
     write_text(folder / RUN, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
 
@@ -60,7 +60,7 @@ def describe_run(parts: Parts, config: TrainingConfig) -> dict[str, Any]:
         "zlpr": __version__,
         "torch": torch.__version__,
         "data": parts.digests,
-        "split": [parts.method, parts.seed],
+        **({"split": [parts.method, parts.seed]} if "whole" in parts.sources else {}),
     }
 
 

@@ -2,14 +2,15 @@
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-Objective = Callable[[Tensor], tuple[float, Tensor]]
+Function = Callable[[Tensor], tuple[float, Tensor]]
+"""From parameters to a value and its gradient, a tensor of its own."""
 
 # Gains below this share of the value are rounding.
 PRECISION = 1e-8
@@ -33,9 +34,9 @@ class Minimum:
 
     Attributes:
         parameters: of the shape of the start.
-        value: the objective there.
+        value: the function there.
         iterations: quasi-Newton steps taken.
-        evaluations: of the objective, line searches included.
+        evaluations: of the function, line searches included.
         converged: whether the decrease fell below the tolerance before the iterations ran out.
     """
 
@@ -55,11 +56,13 @@ class _Pair(NamedTuple):
 
 
 def minimise(
-    objective: Objective,
+    function: Function,
     start: Tensor,
     *,
     preconditioner: Tensor | None = None,
     reference: float | None = None,
+    floor: float | None = None,
+    first_step: float | None = None,
     tolerance: float = 1e-4,
     max_iterations: int = 100,
     memory: int = 10,
@@ -72,13 +75,17 @@ def minimise(
     of an estimate of the Hessian's diagonal takes a fraction of the iterations of `D = 1`.
 
     Args:
-        objective: parameters to (value, gradient); the gradient is a tensor of its own.
+        function: its gradient may jump, as that of a hinge does: a step that goes down is a step.
         start: is left as it was.
         preconditioner: positive, broadcastable to `start`; None is 1 everywhere.
         reference: the value of a model that knows nothing; None is the value at the start.
+        floor: what no value falls below, as 0 for most losses; None where that is not known.
+        first_step: how far any parameter may go before there are past steps to judge a length by;
+            None is as far as the preconditioner says.
         tolerance: stop once three iterations gain less than this share each, on average, of what
-            was gained over the reference, whatever the objective's scale and offset. One may gain
-            little for being the first after a warm start, without past steps to go by.
+            was gained over the reference or, where that is less, of what is left above the floor,
+            whatever the function's scale and offset. One may gain little for being the first
+            after a warm start, without past steps to go by.
         max_iterations: at most so many steps.
         memory: how many past steps to keep; each takes twice the parameters' memory.
         callback: called after each iteration.
@@ -90,19 +97,20 @@ def minimise(
         tensor([3., 3.])
     """
     parameters = start.clone()
-    value, gradient = objective(parameters)
+    value, gradient = function(parameters)
     reference = value if reference is None else reference
     pairs: deque[_Pair] = deque(maxlen=memory)
-    before: deque[float] = deque(maxlen=PATIENCE)  # the values of the last iterations
+    values = [value]  # after each iteration
     evaluations, converged = 1, False
-    iteration = 0
-    for iteration in range(1, max_iterations + 1):
+    for _ in range(max_iterations):
         direction = _direction(gradient, pairs, preconditioner)
+        if not pairs and first_step is not None:
+            direction.mul_(min(1.0, first_step / max(float(direction.abs().max()), 1e-30)))
         slope = -dot(direction, gradient)
         if not slope < 0:
             converged = True
             break
-        found = _search(objective, parameters, direction, value, slope)
+        found = _search(function, parameters, direction, value, slope)
         evaluations += found.evaluations
         if found.gradient is None:
             converged = not pairs  # no way down even along the gradient itself
@@ -114,15 +122,46 @@ def minimise(
         curvature = dot(found.step, change)
         if curvature > 1e-10 * dot(change, change):
             pairs.append(_Pair(found.step, change, 1.0 / curvature))
-        before.append(value)
         parameters, value, gradient = found.parameters, found.value, found.gradient
+        values.append(value)
         if callback is not None:
-            callback(Step(iteration, value, before[-1] - value))
-        least = max(tolerance * (reference - value), PRECISION * abs(value))
-        if len(before) == PATIENCE and before[0] - value <= PATIENCE * least:
+            callback(Step(len(values) - 1, value, values[-2] - value))
+        if _has_settled(values, tolerance, reference, floor):
             converged = True
             break
-    return Minimum(parameters, value, iteration, evaluations, converged)
+    return Minimum(parameters, value, len(values) - 1, evaluations, converged)
+
+
+def _has_settled(
+    values: list[float], tolerance: float, reference: float, floor: float | None
+) -> bool:
+    """Whether the last iterations gained next to nothing."""
+    if len(values) <= PATIENCE:
+        return False
+    value = values[-1]
+    most = reference - value
+    if floor is not None and value > floor:
+        most = min(most, value - floor)
+    least = max(tolerance * most, PRECISION * abs(value))
+    return values[-1 - PATIENCE] - value <= PATIENCE * least
+
+
+def last_tenth(values: Sequence[float], reference: float) -> float:
+    """The share of all gain over a reference that fell to the last tenth of the steps.
+
+    Args:
+        values: before the first step and after each.
+        reference: what the gain is counted from.
+
+    Examples:
+        >>> last_tenth([10.0, 2.0, 1.0, 0.0], 10.0)
+        0.1
+    """
+    steps = len(values) - 1
+    gain = reference - values[-1]
+    if steps == 0 or gain <= 0:
+        return 0.0
+    return (values[steps - max(1, steps // 10)] - values[-1]) / gain
 
 
 def dot(left: Tensor, right: Tensor) -> float:
@@ -162,14 +201,14 @@ class _Found(NamedTuple):
 
 
 def _search(
-    objective: Objective, parameters: Tensor, direction: Tensor, value: float, slope: float
+    function: Function, parameters: Tensor, direction: Tensor, value: float, slope: float
 ) -> _Found:
     """Backtrack along a descent direction until the value falls enough (Armijo)."""
     length, evaluations = 1.0, 0
     while length > SMALLEST_STEP:
         step = direction * -length
         candidate = parameters + step
-        new_value, gradient = objective(candidate)
+        new_value, gradient = function(candidate)
         evaluations += 1
         if math.isfinite(new_value) and new_value <= value + 1e-4 * length * slope:
             return _Found(candidate, step, new_value, gradient, evaluations)

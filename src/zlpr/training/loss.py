@@ -12,13 +12,19 @@ from zlpr.losses._module import LossModule
 from zlpr.training.config import TrainingConfig
 
 
-def create_loss(config: TrainingConfig, labels: Any, reduction: str = "mean") -> nn.Module:
+def create_loss(
+    config: TrainingConfig,
+    labels: Any,
+    reduction: str = "mean",
+    generator: torch.Generator | None = None,
+) -> nn.Module:
     """Make the loss of the settings, with the label counts of the data where it needs them.
 
     Args:
         config: names the loss and its parameters; a list, as JSON has them, becomes a tensor.
         labels: the training labels, CSR of shape (samples, labels).
         reduction: of the module.
+        generator: for a loss that draws at random; torch's default generator if None.
 
     Raises:
         UserError: there is no such loss, or it does not take these parameters.
@@ -28,7 +34,10 @@ def create_loss(config: TrainingConfig, labels: Any, reduction: str = "mean") ->
         for name, value in config.loss_params.items()
     }
     try:
-        if registry.info(config.loss).needs_label_counts:
+        info = registry.info(config.loss)
+        if info.is_random(params):
+            params = {"generator": generator, **params}
+        if info.needs_label_counts:
             counts = torch.from_numpy(np.asarray(labels.sum(axis=0), dtype=np.float32))
             params = {"label_counts": counts, "num_samples": labels.shape[0], **params}
         loss = registry.create(config.loss, reduction=reduction, **params)

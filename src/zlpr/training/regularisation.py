@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,10 +15,13 @@ from zlpr.models.linear import LinearModel
 from zlpr.training.base import ProgressCallback, Trained, TrainingProgress
 from zlpr.training.checkpoints import claim
 from zlpr.training.linear import LinearConfig
+from zlpr.training.linear_checkpoint import Attempt, SavedAttempts
 from zlpr.training.linear_features import ExtractedFeatures
-from zlpr.training.saved_path import Attempt, SavedPath
 from zlpr.training.selection import is_better, validation_metric
 from zlpr.training.solvers import Solver, WholeData, choose_solver
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 # Values of the regularisation: the scale of loss and features first, so that a loss and twice that
 # loss get the same model, then by this ratio in the direction in which validation improves.
@@ -45,7 +48,9 @@ def train_linear(
     search = _Search(solver, features.validation, validation.labels, config, progress, checkpoint)
     best = search.run()
     weight, bias = solver.model(search.saved.parameters)
-    scores = np.asarray(features.validation @ weight + bias, dtype=np.float32)
+    scores = search.best_scores
+    if scores is None:  # the best fit is a killed run's
+        scores = np.asarray(features.validation @ weight + bias, dtype=np.float32)
     if features.scaling is not None:
         weight, bias = features.scaling.undo(weight, bias)
     record = TrainingRecord(loss=config.loss)
@@ -82,9 +87,10 @@ class _Search:
     ) -> None:
         self.solver, self.features, self.labels, self.config = solver, features, labels, config
         self.progress, self.checkpoint = progress, checkpoint
-        self.saved = SavedPath(checkpoint)
+        self.saved = SavedAttempts(checkpoint)
         self.recalled = list(self.saved.attempts)
         self.history: list[TrainingProgress] = []
+        self.best_scores: NDArray[np.float32] | None = None
         self.started = time.perf_counter()
 
     def run(self) -> Attempt:
@@ -116,6 +122,7 @@ class _Search:
             attempt.loss,
             attempt.metric,
             attempt.seconds,
+            attempt.last_tenth,
         )
         self.history.append(line)
         if self.progress is not None:
@@ -135,8 +142,12 @@ class _Search:
         scores = np.asarray(self.features @ weight + bias, dtype=np.float32)
         metric = validation_metric(self.config, self.labels, scores)
         seconds = time.perf_counter() - self.started
-        attempt = Attempt(regularisation, solution.loss, solution.steps, metric, seconds)
+        attempt = Attempt(
+            regularisation, solution.loss, solution.steps, metric, seconds, solution.last_tenth
+        )
         improved = best is None or is_better(self.config.metric, metric, best.metric)
+        if improved:
+            self.best_scores = scores
         self.saved.add(attempt, solution.parameters, is_best=improved)
         return attempt
 

@@ -16,8 +16,9 @@ from torch import Tensor
 from zlpr.losses import registry
 from zlpr.models.features import Matrix
 from zlpr.training.extras import Softened, soften
-from zlpr.training.lbfgs import Step, minimise
+from zlpr.training.lbfgs import Minimum, Step, last_tenth, minimise
 from zlpr.training.linear import LinearConfig
+from zlpr.training.linear_checkpoint import SavedEpoch
 from zlpr.training.loss import bound_of, create_loss
 from zlpr.training.objective import (
     LinearObjective,
@@ -26,18 +27,25 @@ from zlpr.training.objective import (
     log_odds,
     loss_and_slopes,
 )
-from zlpr.training.saved_path import SavedEpochs
 
-# Stop when iterations gain less than this share of all gain so far.
+# Stop when iterations gain less than this share of all gain so far, or of the loss that is left.
 TOLERANCE = 2e-4
-MAX_ITERATIONS = 100
+MAX_ITERATIONS = 500
+# Of that, where the gradient jumps: there the gains are small and many.
+SHARE_WHERE_NOT_SMOOTH = 0.5
+# There past steps may also mislead; without them it is tried again until that gains less than this.
+SHARE_OF_A_RESTART = 5e-3
 # Bytes that L-BFGS may take for its past steps and vectors, and as many again for the targets;
 # above it, training goes in batches.
 MEMORY = 3 * 2**30
 _VECTORS = 8  # that a step needs besides its memory of past ones
 _LONGEST_MEMORY, _SHORTEST_MEMORY = 6, 3
+# Cells of scores that a loss over the batch may see at once: some ten tensors of that size.
+MOST_CELLS_AT_ONCE = 2**26
 
+# Rounds of so many epochs, the learning rate falling in each, until one gains less than this share.
 EPOCHS, LEARNING_RATE = 15, 0.02
+MOST_ROUNDS, SHARE_OF_A_ROUND = 12, 0.01
 # A fortieth of the data within these bounds: a step costs as much as the weights are many.
 BATCH_SIZE, LARGEST_BATCH = 256, 4096
 
@@ -53,11 +61,14 @@ class Solution:
         parameters: weights and, as the last row, biases: (features + 1, labels).
         loss: the objective per sample, regularisation included.
         steps: iterations or epochs that it took.
+        last_tenth: how much of all that was gained over a model without weights came in the last
+            tenth of the steps; near 0 where training was at its end.
     """
 
     parameters: Tensor
     loss: float
     steps: int
+    last_tenth: float
 
 
 class Solver(abc.ABC):
@@ -93,7 +104,12 @@ class Solver(abc.ABC):
 
 
 class WholeData(Solver):
-    """L-BFGS over all samples: exact, without a learning rate, for smooth losses."""
+    """L-BFGS over all samples: exact, without a learning rate.
+
+    A loss over the batch takes the whole data as one. A loss whose gradient jumps (a hinge) or is
+    not quite that of its value (weights that carry no gradient) is followed for as long as it
+    falls, which on real data is further than Adam gets in ten times the time.
+    """
 
     def __init__(
         self,
@@ -104,14 +120,16 @@ class WholeData(Solver):
         tolerance: float = TOLERANCE,
         max_iterations: int = MAX_ITERATIONS,
     ) -> None:
-        loss = create_loss(config, labels, reduction="none")
+        info = registry.info(config.loss)
+        loss = create_loss(config, labels, reduction="mean" if info.over_batch else "none")
         self.bound = bound_of(loss)
         loss = soften(loss, config, labels.shape[1])
-        info = registry.info(config.loss)
         # A loss that is not convex may be flat where its biases alone are best.
         bias = None if info.convex else log_odds(labels, info.link_scale or 1.0) + self.bound
-        self.objective = LinearObjective(features, labels, loss, bias)
-        self.tolerance, self.max_iterations = tolerance, max_iterations
+        self.objective = LinearObjective(features, labels, loss, bias, over_batch=info.over_batch)
+        self.smooth = info.smooth
+        self.tolerance = tolerance * (1.0 if info.smooth else SHARE_WHERE_NOT_SMOOTH)
+        self.max_iterations = max_iterations
         self.memory = memory_of_past_steps(features.shape[1], labels.shape[1])
 
     def start(self) -> Tensor:
@@ -130,39 +148,59 @@ class WholeData(Solver):
         checkpoint: Path | None = None,
     ) -> Solution:
         """Minimise `sum of losses + r/2 |W|^2`."""
-        samples = self.objective.num_samples
+        samples, reference = self.objective.num_samples, self.objective.reference
+        values: list[float] = []  # after each iteration, restarts included
 
         def tell(step: Step) -> None:
+            if not values:
+                values.append(step.value + step.decrease)
+            values.append(step.value)
             if report is not None:
-                report(step.iteration, 0, step.value / samples)
+                report(len(values) - 1, 0, step.value / samples)
 
-        found = minimise(
+        found = self._minimise(start, regularisation, tell)
+        gained = not self.smooth
+        while gained and len(values) <= self.max_iterations:
+            before, found = found, self._minimise(found.parameters, regularisation, tell)
+            gain = before.value - found.value
+            gained = gain > SHARE_OF_A_RESTART * (reference - found.value)
+        share = last_tenth(values, max(reference, values[0])) if values else 0.0
+        return Solution(found.parameters, found.value / samples, max(len(values) - 1, 0), share)
+
+    def _minimise(
+        self, start: Tensor, regularisation: float, callback: Callable[[Step], None]
+    ) -> Minimum:
+        return minimise(
             lambda parameters: self.objective(parameters, regularisation),
             start,
             preconditioner=self.objective.preconditioner(regularisation),
             reference=self.objective.reference,
+            floor=0.0,
+            first_step=1.0,  # in a score, beyond which a loss that is not convex may be flat
             tolerance=self.tolerance,
             max_iterations=self.max_iterations,
             memory=self.memory,
-            callback=tell,
+            callback=callback,
         )
-        return Solution(found.parameters, found.value / samples, found.iterations)
 
 
 class Batches(Solver):
-    """Adam over shuffled batches: for losses that are not smooth or look at the batch as a whole.
+    """Adam over shuffled batches: for a loss that changes from step to step, and for much data.
 
-    The learning rate falls to zero along a half cosine over the epochs.
+    The learning rate falls to zero along a half cosine over a round of epochs. Rounds go on until
+    one gains next to nothing; a given number of epochs is one round.
     """
 
     def __init__(self, features: Matrix, labels: Any, config: LinearConfig) -> None:
-        loss = create_loss(config, labels)
+        self.generator = torch.Generator().manual_seed(config.seed)
+        loss = create_loss(config, labels, generator=self.generator)
         self.bound = bound_of(loss)
         self.loss = soften(loss, config, labels.shape[1])
         self.features = csr(features) if sparse.issparse(features) else features
         self.labels = csr(labels)
         self.seed = config.seed
         self.epochs = config.epochs or EPOCHS
+        self.most_rounds = 1 if config.epochs else MOST_ROUNDS
         largest = min(max(BATCH_SIZE, labels.shape[0] // 40), LARGEST_BATCH)
         self.batch_size = config.batch_size or largest
         self.learning_rate = config.learning_rate or LEARNING_RATE
@@ -192,27 +230,36 @@ class Batches(Solver):
     ) -> Solution:
         """Follow the batches' gradients of `mean loss + r/(2n) |W|^2`."""
         samples = self.labels.shape[0]
-        epochs = self.epochs if self._is_first(start) else -(-self.epochs // 3)
-        steps = epochs * -(-samples // self.batch_size)
-        adam = _Adam(start, self.learning_rate, steps)
-        saved = SavedEpochs(checkpoint, f"{regularisation!r} {epochs}")
-        done, state = saved.load() or (0, None)
-        if state is not None:
-            adam.restore(state)
-        mean = 0.0
-        for epoch in range(done + 1, epochs + 1):
-            mean = self._epoch(adam, epoch, regularisation / samples)
+        adam = _Adam(start, self.learning_rate, self.epochs * -(-samples // self.batch_size))
+        saved = SavedEpoch(checkpoint, f"{regularisation!r} {self.epochs}")
+        values = [] if (state := saved.load()) is None else adam.restore(state)
+        while not self._has_settled(values):
+            mean = self._epoch(adam, len(values) + 1, regularisation / samples)
+            values.append(mean)
             if report is not None:
-                report(epoch, epochs, mean)
-            if epoch < epochs:
-                saved.save(epoch, adam.state())
-        return Solution(adam.parameters, mean, epochs)
+                report(len(values), self.epochs if self.most_rounds == 1 else 0, mean)
+            saved.save(adam.state(values))
+        lowest = np.minimum.accumulate(values).tolist()  # single epochs are noisy
+        return Solution(adam.parameters, values[-1], len(values), last_tenth(lowest, lowest[0]))
+
+    def _has_settled(self, values: list[float]) -> bool:
+        """Whether the last round of epochs gained next to nothing, or was the last allowed."""
+        rounds, rest = divmod(len(values), self.epochs)
+        if rest or not rounds:
+            return False
+        if rounds == self.most_rounds:
+            return True
+        lowest, before = min(values), min(values[: -self.epochs], default=math.inf)
+        return before - lowest <= SHARE_OF_A_ROUND * (values[0] - lowest)
 
     def _epoch(self, adam: "_Adam", epoch: int, decay: float) -> float:
         """One pass in an order of its own; gives the mean objective on the way."""
         samples, total = self.labels.shape[0], 0.0
         if isinstance(self.loss, Softened):
             self.loss.reseed([self.seed, epoch])
+        # Of the epoch alone, so that a resumed fit draws what it would have drawn.
+        state = np.random.SeedSequence([self.seed, epoch]).generate_state(1, np.uint64)
+        self.generator.manual_seed(int(state[0]))
         shuffled = np.random.default_rng([self.seed, epoch]).permutation(samples)
         for first in range(0, samples, self.batch_size):
             rows = np.sort(shuffled[first : first + self.batch_size])
@@ -220,11 +267,6 @@ class Batches(Solver):
             total += value * len(rows)
             adam.step(gradient)
         return float(total / samples)
-
-    @staticmethod
-    def _is_first(start: Tensor) -> bool:
-        """Whether a fit starts from nothing; from a neighbour's weights a third is enough."""
-        return not bool(start[:-1].any())
 
     def _gradient(self, parameters: Tensor, rows: Any, decay: float) -> tuple[float, Tensor]:
         features, targets = self.features[rows], torch.from_numpy(self.labels[rows].toarray())
@@ -240,7 +282,13 @@ class Batches(Solver):
 
 
 class _Adam:
-    """torch's Adam over one tensor, the learning rate falling to zero along a half cosine."""
+    """torch's Adam over one tensor, the learning rate falling along a half cosine, over and over.
+
+    Args:
+        start: is left as it was.
+        learning_rate: at the beginning of a round.
+        steps: of a round.
+    """
 
     def __init__(self, start: Tensor, learning_rate: float, steps: int) -> None:
         self.parameters = start.clone()
@@ -249,24 +297,29 @@ class _Adam:
 
     def step(self, gradient: Tensor) -> None:
         """Follow a gradient."""
-        share = 0.5 * (1.0 + math.cos(math.pi * self._step / self._steps))
+        done = self._step % self._steps / self._steps
+        share = 0.5 * (1.0 + math.cos(math.pi * done))
         self._optimiser.param_groups[0]["lr"] = self._learning_rate * share
         self.parameters.grad = gradient
         self._optimiser.step()
         self._step += 1
 
-    def state(self) -> dict[str, Tensor]:
-        """Everything that the next steps depend on."""
+    def state(self, values: list[float]) -> dict[str, Tensor]:
+        """Everything that the next steps depend on, with the objective after each epoch."""
         moments = self._optimiser.state[self.parameters]
-        count = torch.tensor(self._step)
-        return {"parameters": self.parameters, "count": count, **moments}
+        numbers = {
+            "count": torch.tensor(self._step),
+            "values": torch.tensor(values, dtype=torch.float64),
+        }
+        return {"parameters": self.parameters, **numbers, **moments}
 
-    def restore(self, state: dict[str, Tensor]) -> None:
-        """Go on from a state."""
+    def restore(self, state: dict[str, Tensor]) -> list[float]:
+        """Go on from a state; gives the objective after each epoch so far."""
         self.parameters.copy_(state["parameters"])
         self._step = int(state["count"])
         moments = {name: state[name] for name in ("step", "exp_avg", "exp_avg_sq")}
         self._optimiser.state[self.parameters].update(moments)
+        return [float(value) for value in state["values"].tolist()]
 
 
 def choose_solver(
@@ -277,14 +330,18 @@ def choose_solver(
     tolerance: float = TOLERANCE,
     max_iterations: int = MAX_ITERATIONS,
 ) -> Solver:
-    """L-BFGS where the loss is smooth and its vectors fit in memory, Adam otherwise.
+    """L-BFGS over the whole data where it fits in memory, Adam over batches otherwise.
 
-    Mixup, which changes the loss from step to step, also goes in batches.
+    Mixup and sampled pairs, which change the loss from step to step, also go in batches; and so
+    does a loss over the batch, or one that is not smooth, whose settings speak of batches.
     """
     info = registry.info(config.loss)
+    asked = (config.epochs, config.batch_size, config.learning_rate) != (None, None, None)
+    changes = bool(config.mixup) or info.is_random(config.loss_params)
+    in_batches = changes or (asked and (info.over_batch or not info.smooth))
     fits = memory_of_past_steps(features.shape[1], labels.shape[1]) >= _SHORTEST_MEMORY
-    fits = fits and labels.shape[0] * labels.shape[1] <= MEMORY
-    if info.smooth and not info.over_batch and not config.mixup and fits:
+    at_once = MOST_CELLS_AT_ONCE if info.over_batch else MEMORY
+    if fits and labels.shape[0] * labels.shape[1] <= at_once and not in_batches:
         return WholeData(
             features, labels, config, tolerance=tolerance, max_iterations=max_iterations
         )

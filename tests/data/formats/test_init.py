@@ -39,7 +39,10 @@ def test_a_format_that_cannot_be_told(tmp_path):
     (tmp_path / "data").write_text("just a line of words\n")
     with pytest.raises(UserError, match=r"what format is it\? Name one of jsonl, json, csv"):
         read(tmp_path / "data")
-    with pytest.raises(UserError, match=r"no format 'xml'; the formats are jsonl"):
+    with pytest.raises(
+        UserError,
+        match=r"no file format 'xml'; there are: jsonl",
+    ):
         read(tmp_path / "data", format="xml")
 
 

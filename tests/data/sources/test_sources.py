@@ -84,7 +84,7 @@ def test_a_source_can_be_fetched_or_says_where_it_is(source):
 def test_names_are_found_in_any_case():
     assert resolve("TOXIC") == (resolve("Toxic")[0], ("Toxic",))
     assert resolve("uspto")[1] == ("USPTO-Title", "USPTO-Abstract")
-    with pytest.raises(UserError, match="no data set 'reuters'; the sets are CNIPA-Title"):
+    with pytest.raises(UserError, match="no data set 'reuters'; there are: CNIPA-Title"):
         resolve("reuters")
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from zlpr._errors import UserError
+from zlpr._names import find
 from zlpr.data.files import file_faults, open_bytes, plain_suffix
 from zlpr.data.formats import (
     fasttext,
@@ -127,11 +128,14 @@ _BY_CONTENT = frozenset([".json", ".tsv", ".tab"])
 """Endings that are used for more than one format."""
 
 
-def named_format(name: str) -> Format:
+def available() -> tuple[str, ...]:
+    """The names of the formats."""
+    return tuple(FORMATS)
+
+
+def info(name: str) -> Format:
     """The format of this name."""
-    if name not in FORMATS:
-        raise UserError(f"no format {name!r}; the formats are {', '.join(FORMATS)}")
-    return FORMATS[name]
+    return find("file format", name, FORMATS)
 
 
 def find_format(path: Path, options: ReadOptions) -> Format:

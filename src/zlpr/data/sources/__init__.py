@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from zlpr._errors import UserError
+from zlpr._names import unknown
 from zlpr.data.dataset import Dataset
 from zlpr.data.sources import (
     archive,
@@ -21,7 +22,16 @@ from zlpr.data.sources._archives import Advance
 from zlpr.data.sources._rows import Reading
 from zlpr.data.sources._source import Record, RemoteFile, Source
 
-__all__ = ["SOURCES", "Prepared", "Record", "RemoteFile", "Source", "prepare", "resolve"]
+__all__ = [
+    "SOURCES",
+    "Prepared",
+    "Record",
+    "RemoteFile",
+    "Source",
+    "available",
+    "prepare",
+    "resolve",
+]
 
 SOURCES: tuple[Source, ...] = (
     cnipa.SOURCE,
@@ -48,6 +58,11 @@ class Prepared:
     left_out: dict[str, int]
 
 
+def available() -> tuple[str, ...]:
+    """The names of the sets of all sources."""
+    return tuple(known for source in SOURCES for known in source.sets)
+
+
 def resolve(name: str) -> tuple[Source, tuple[str, ...]]:
     """The source and the sets that a name stands for, whatever its case: a set, or a whole source.
 
@@ -62,8 +77,7 @@ def resolve(name: str) -> tuple[Source, tuple[str, ...]]:
                 return source, (known,)
         if source.name.casefold() == name.casefold():
             return source, source.sets
-    names = ", ".join(known for source in SOURCES for known in source.sets)
-    raise UserError(f"no data set '{name}'; the sets are {names}")
+    raise unknown("data set", name, available())
 
 
 def prepare(

@@ -6,8 +6,10 @@ import pytest
 import torch
 from torch.autograd import forward_ad
 from torch.testing import assert_close
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from zlpr.losses import _sides, sparse_zlpr_loss, zlpr_loss
+from zlpr.losses import _zlpr_and_gradient as core
+from zlpr.losses import sparse_zlpr_loss, zlpr_loss
 from zlpr.losses._arguments import Weighting
 
 LABELS = 40
@@ -16,7 +18,7 @@ LABELS = 40
 @pytest.fixture(params=[16, 1 << 18], ids=["many blocks", "one block"])
 def _blocks(request, monkeypatch):
     """Rows in blocks of one, or all in one."""
-    monkeypatch.setattr(_sides, "_BLOCK", request.param)
+    monkeypatch.setattr(core, "BLOCK", request.param)
 
 
 def few(shape: tuple[int, ...], seed: int = 0) -> torch.Tensor:
@@ -37,7 +39,7 @@ def formula(scores, targets, sample_weight=None, reduction="mean", **options):
     """The loss in differentiable operations, in double precision."""
     options = {k: v.double() if v.is_floating_point() else v for k, v in options.items()}
     weighting = Weighting(**options)
-    values = _sides.two_sides(weighting.cells(scores.double(), targets))
+    values = core.two_sides(scores.double(), targets, weighting)
     if sample_weight is not None:
         values = values * sample_weight.double()
     if reduction == "none":
@@ -223,7 +225,182 @@ def test_weights_are_finite(name):
         zlpr_loss(draw((2,), 1.0), few((2,)), **{name: weight})
 
 
-def test_few_positives_go_the_fast_way():
-    scores = draw((3,), 1.0).requires_grad_()
-    assert "HardSides" in zlpr_loss(scores, few((3,))).grad_fn.name()
-    assert "HardSides" not in zlpr_loss(scores, few((3,)) * 0.5).grad_fn.name()
+# --- both sides of every switch -----------------------------------------------------------------
+
+
+@pytest.fixture
+def ways(monkeypatch):
+    """The names of the ways that blocks went."""
+    taken = []
+
+    def counted(name):
+        original = getattr(core, name)
+
+        def call(*arguments):
+            sides = original(*arguments)
+            taken.append(name if sides is not None else f"not {name}")
+            return sides
+
+        return call
+
+    for name in ("bare_sides", "shifted_sides"):
+        monkeypatch.setattr(core, name, counted(name))
+    return taken
+
+
+KINDS = ["bool", "integer", "float", "soft", "indices"]
+
+
+def loss_of(kind, scores, targets, **options):
+    """The loss by one kind of targets, and what the formula takes."""
+    if kind == "indices":
+        indices = torch.where(targets, torch.arange(targets.shape[-1]), -1)
+        return sparse_zlpr_loss(scores, indices, **options), targets
+    kinds = {"bool": targets, "integer": targets.long(), "float": targets.to(scores.dtype)}
+    truth = kinds.get(kind, torch.where(targets, 0.9, 0.05))
+    return zlpr_loss(scores, truth, **options), truth
+
+
+def assert_like_the_formula(kind, scores, targets, tolerance=2e-6, **options):
+    ours = scores.clone().requires_grad_()
+    loss, truth = loss_of(kind, ours, targets, reduction="none", **options)
+    (gradient,) = torch.autograd.grad(loss, ours, torch.ones_like(loss))
+    largest = torch.finfo(scores.dtype).max
+    exact = scores.double().clamp(-largest, largest).requires_grad_()
+    expected = formula(exact, truth, reduction="none", **options)
+    (slope,) = torch.autograd.grad(expected, exact, torch.ones_like(expected))
+    assert_close(loss.double(), expected.clamp(max=largest), rtol=tolerance, atol=1e-30)
+    # The two sides of a soft target may all but cancel in the gradient.
+    floor = 1e-8 if kind == "soft" else 1e-30
+    assert_close(gradient.double(), slope, rtol=5 * tolerance, atol=floor)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("size", "way"), [(29.0, "bare_sides"), (31.0, "shifted_sides")])
+@pytest.mark.parametrize("sign", [1, -1], ids=["negative side", "positive side"])
+def test_large_sums_are_taken_relative_to_the_largest_term(kind, size, way, sign, ways):
+    scores = draw((3,), 1.0)
+    targets = few((3,))
+    targets[1, :2] = torch.tensor([False, True])
+    scores[1, 0 if sign > 0 else 1] = sign * size
+    assert_like_the_formula(kind, scores, targets)
+    assert ways[-1] == way
+
+
+@pytest.mark.parametrize("kind", ["float", "soft"])
+@pytest.mark.parametrize(("score", "way"), [(-87.0, "bare_sides"), (-95.0, "shifted_sides")])
+def test_small_targets_beside_low_scores(kind, score, way, ways):
+    # e^score is below the normal numbers where the second goes; a sum would not tell.
+    scores, targets = torch.zeros(2, LABELS), torch.zeros(2, LABELS)
+    scores[0, 3], targets[0, 3] = score, 1e-30
+    ours = scores.clone().requires_grad_()
+    truth = targets if kind == "float" else targets.clamp(min=1e-32)
+    loss = zlpr_loss(ours, truth, reduction="none")
+    assert_close(
+        loss.double(), formula(scores, truth.double(), reduction="none"), rtol=1e-6, atol=0
+    )
+    assert ways[-1] == way
+
+
+def test_impossible_labels_stay_on_the_fast_way(ways):
+    scores, targets = draw((3,), 1.0), few((3,))
+    scores[:, 5], targets[:, 5] = -torch.inf, False
+    assert_like_the_formula("bool", scores, targets)
+    assert ways == ["bare_sides"]
+
+
+@pytest.mark.parametrize("cells", [2 * LABELS, 3 * LABELS], ids=["blocks", "one block"])
+def test_a_matrix_larger_than_a_block_goes_block_by_block(cells, ways, monkeypatch):
+    monkeypatch.setattr(core, "BLOCK", cells)
+    assert_like_the_formula("bool", draw((3,), 1.0), few((3,)))
+    assert len(ways) == (1 if cells == 3 * LABELS else 2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("weights", ["nothing", "a number", "per label", "per cell", "zeros"])
+@pytest.mark.parametrize("spread", [1.0, 60.0])
+def test_the_way_of_other_devices(kind, weights, spread, monkeypatch):
+    monkeypatch.setattr(core, "_is_on_cpu", lambda tensor: False)
+    scores, targets = draw((9,), spread), few((9,))
+    scores[0, 0], targets[0, 0] = torch.inf, False
+    scores[1, 0], targets[1, 0] = -torch.inf, False
+    scores[2, 1], targets[2, 1] = -2e38, True
+    assert_like_the_formula(kind, scores, targets, 5e-6, **weighted(weights, (9,)))
+
+
+# --- the kernels that a device has to start -----------------------------------------------------
+
+NO_KERNELS = {
+    "alias", "as_strided", "detach", "empty", "empty_like", "expand", "new_empty", "select",
+    "slice", "squeeze", "t", "transpose", "unbind", "unsqueeze", "view", "_local_scalar_dense",
+    "_reshape_alias",
+}  # fmt: skip
+
+
+class Kernels(TorchDispatchMode):
+    """Counts operations, views, allocations and the reading of single numbers left out."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if function.overloadpacket.__name__ not in NO_KERNELS:
+            self.names.append(str(function))
+        return function(*args, **(kwargs or {}))
+
+
+def kernels_of(kind, **options):
+    scores, targets = draw((3,), 1.0).requires_grad_(), few((3,))
+    indices = torch.where(targets, torch.arange(LABELS), -1)
+    truth = {"bool": targets, "soft": torch.where(targets, 0.9, 0.05), "indices": indices}[kind]
+    loss = sparse_zlpr_loss if kind == "indices" else zlpr_loss
+    loss(scores.detach(), truth, **options)  # makes what is made once
+    with Kernels() as kernels:
+        loss(scores, truth, **options).backward()
+    return len(kernels.names)
+
+
+@pytest.mark.parametrize(("kind", "bar"), [("bool", 20), ("soft", 24), ("indices", 24)])
+def test_few_kernels_are_started(kind, bar, monkeypatch):
+    monkeypatch.setattr(core, "_is_on_cpu", lambda tensor: False)
+    plain = kernels_of(kind)
+    assert plain <= bar
+    assert kernels_of(kind, label_mask=torch.ones(LABELS, dtype=torch.bool)) <= plain + 1
+
+
+def test_weights_start_few_kernels_more(monkeypatch):
+    monkeypatch.setattr(core, "_is_on_cpu", lambda tensor: False)
+    weight = torch.rand(LABELS) + 0.1
+    # to check and to multiply by, each
+    assert kernels_of("soft", label_weight=weight) <= kernels_of("soft") + 2
+    assert kernels_of("soft", label_weight=weight, pos_weight=weight) <= kernels_of("soft") + 4
+    assert kernels_of("bool", label_weight=weight) <= kernels_of("soft") + 2
+
+
+# --- what was wrong once ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", [zlpr_loss, sparse_zlpr_loss])
+@pytest.mark.parametrize("as_tensor", [False, True])
+def test_a_positive_label_without_weight_is_no_negative_one(loss, as_tensor):
+    scores, targets = torch.zeros(1, 32), torch.zeros(1, 32)
+    scores[0, 0], targets[0, 0] = 2.0, 1.0
+    scores.requires_grad_()
+    weight = torch.zeros(32) if as_tensor else 0.0
+    value = loss(scores, targets if loss is zlpr_loss else torch.tensor([[0]]), pos_weight=weight)
+    value.backward()
+    assert_close(value.item(), math.log(32), rtol=1e-6, atol=0)
+    assert scores.grad[0, 0] == 0
+
+
+@pytest.mark.parametrize("weight", [1e-8, 1e-38, 1e30])
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_infinite_score_with_any_weight(kind, weight):
+    scores = torch.tensor([[torch.inf, 0.0]], requires_grad=True)
+    targets = torch.tensor([[False, True]])
+    loss, _ = loss_of(kind, scores, targets, label_weight=weight)
+    loss.backward()
+    assert loss.item() == torch.finfo(torch.float32).max
+    assert_close(scores.grad[0, 0].item(), 1.0, rtol=1e-6, atol=0)
+    assert scores.grad.isfinite().all()

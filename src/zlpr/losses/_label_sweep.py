@@ -8,16 +8,20 @@ from a half-precision copy, turns it into slopes (derivatives by the scores) and
 into the gradients.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from zlpr.losses._logsumexp import excess, exponentiate, softplus
-from zlpr.losses.weight_step import WeightStep
+from zlpr.losses._arguments import Weighting
+from zlpr.losses._logsumexp import exponentiate, softplus
+from zlpr.losses._zlpr_and_gradient import LINEAR_FROM
+from zlpr.losses.optimiser_steps import WeightStep
 
 # A tile of scores that stays in a CPU's second-level cache; a GPU wants more work per launch.
 TILE_BYTES = {"cpu": 2 * 2**20}
@@ -48,10 +52,11 @@ class Positives:
         """Take the pairs with labels in [first_label, first_label + num_labels).
 
         Args:
-            indices: Positive labels per sample, padded with -1, repeats allowed, shape (B, K).
+            indices: Positive labels per sample, padded with -1, repeats allowed, shape (..., K).
             first_label: The slice's first label.
             num_labels: The slice's labels.
         """
+        indices = indices.reshape(indices.shape[:-1].numel(), indices.shape[-1])
         ordered = indices.long().sort(dim=1).values
         wanted = distinct(ordered)
         wanted &= (ordered >= first_label) & (ordered < first_label + num_labels)
@@ -71,6 +76,20 @@ class Positives:
     def gather(self, values: Tensor) -> Tensor:
         """The value of each pair, from a number, a value per label or one per cell."""
         return values.expand(self.shape[0], -1)[self.rows, self.labels]
+
+    def known(self, weighting: Weighting) -> "Positives":
+        """Keep the pairs that are not masked."""
+        mask = weighting.label_mask
+        return self if mask is None else self.where(self.gather(mask))
+
+    def weights(self, weighting: Weighting) -> Tensor | None:
+        """The weight of each pair in the padded layout, shape (B, K); None for 1."""
+        given = [
+            self.gather(weight)
+            for weight in (weighting.label_weight, weighting.pos_weight)
+            if isinstance(weight, Tensor)
+        ]
+        return self.padded(math.prod(given[1:], start=given[0]), 1.0) if given else None
 
     def padded(self, values: Tensor, fill: float) -> Tensor:
         """Lay one value per pair out as (B, K), with `fill` where there is no pair."""
@@ -131,14 +150,19 @@ class LogSum:
         """Start with nothing; `floor` is a first, finite value for the maximum."""
         return cls(floor.clone(), torch.zeros_like(floor))
 
-    def add_(self, exponents: Tensor) -> None:
-        """Add e^exponents of shape (B, N); leaves e^(exponents - maximum) in `exponents`."""
+    def add_(self, exponents: Tensor, weight: Tensor | None) -> None:
+        """Add weight * e^exponents of shape (B, N); leaves e^(exponents - maximum) in `exponents`.
+
+        The weight is multiplied by, since added to a large score as a logarithm it would be lost.
+        What has the weight 0 is to be minus infinity.
+        """
         if exponents.shape[1] == 0:
             return
+        exponents.clamp_(max=torch.finfo(exponents.dtype).max)
         maximum = torch.maximum(self.maximum, exponents.amax(dim=1))
         exponentiate(exponents, maximum)
         self.rescale_(maximum)
-        self.total += exponents.sum(dim=1)
+        self.total += (exponents if weight is None else exponents * weight).sum(dim=1)
 
     def rescale_(self, maximum: Tensor) -> None:
         """Express the same sum by another maximum."""
@@ -151,53 +175,34 @@ class LogSum:
 
     def log_excess(self, bound: Tensor) -> Tensor:
         """`log(e^bound + sum) - bound`, exact also where the sum is tiny beside the bound."""
-        above = self.maximum - bound
-        return above + torch.log1p(excess(above, self.total))
-
-
-@dataclass
-class LabelTerms:
-    """What is known of labels beyond the scores.
-
-    Attributes:
-        weight: Weight of each label's term, shape (L,) or (B, L).
-        mask: False where a label is unknown or impossible, shape (L,) or (B, L).
-        positive_weight: Weight of each positive in the padded layout, shape (B, K).
-    """
-
-    weight: Tensor | None = None
-    mask: Tensor | None = None
-    positive_weight: Tensor | None = None
-
-    def offsets(self) -> Tensor | None:
-        """Mask and weights as one addition to the exponents, if there are any."""
-        offsets = None if self.weight is None else self.weight.log()
-        if self.mask is None:
-            return offsets
-        zeros = torch.zeros(self.mask.shape, device=self.mask.device)
-        return (zeros if offsets is None else offsets).masked_fill(~self.mask, -torch.inf)
-
-    def mask_(self, scores: Tensor, labels: slice) -> None:
-        """Take the unknown labels out of a tile."""
-        if self.mask is not None:
-            scores.masked_fill_(~self.mask[..., labels], -torch.inf)
-
-    def weight_exponents_(self, scores: Tensor, labels: slice) -> None:
-        """Multiply e^scores by the labels' weights."""
-        if self.weight is not None:
-            scores.add_(self.weight[..., labels].log())
-
-    def weight_(self, values: Tensor, labels: slice) -> None:
-        """Multiply a tile by the labels' weights."""
-        if self.weight is not None:
-            values.mul_(self.weight[..., labels])
+        return F.softplus(self.maximum - bound + self.total.log(), threshold=LINEAR_FROM)
 
 
 class Tally(ABC):
-    """What a loss keeps per sample during the forward sweep, and its slopes afterwards."""
+    """What a loss keeps per sample during the forward sweep, and its slopes afterwards.
 
-    def __init__(self, terms: LabelTerms) -> None:
-        self.terms = terms
+    Args:
+        bound: Of each sample, shape (B,), for losses that have one.
+        weighting: Mask and weights of the labels; one without weight is masked.
+        positive_weight: Weight of each positive in the padded layout, shape (B, K).
+    """
+
+    def __init__(self, bound: Tensor, weighting: Weighting, positive_weight: Tensor | None) -> None:
+        self.bound = bound
+        self.weighting = weighting
+        self.positive_weight = positive_weight
+
+    def weight_(self, values: Tensor, labels: slice) -> None:
+        """Multiply a tile by the labels' weights, if there are any."""
+        weight = self.weighting.label_weight
+        if weight is not None:
+            values.mul_(weight[..., labels] if isinstance(weight, Tensor) else weight)
+
+    def silence_(self, scores: Tensor, labels: slice) -> None:
+        """Take the labels out of a tile that do not count, being masked or without weight."""
+        mask = self.weighting.label_mask
+        if mask is not None:
+            scores.masked_fill_(~mask[..., labels], -torch.inf)
 
     @abstractmethod
     def add_(self, scores: Tensor, labels: slice) -> None:
@@ -247,12 +252,9 @@ class LogSumTally(Tally):
     positive_exponents: Tensor
 
     def add_(self, scores: Tensor, labels: slice) -> None:
-        self._exponents_(scores, labels)
-        self.negative.add_(scores)
-
-    def _exponents_(self, scores: Tensor, labels: slice) -> None:
-        self.terms.mask_(scores, labels)
-        self.terms.weight_exponents_(scores, labels)
+        self.silence_(scores, labels)
+        weight = self.weighting.label_weight
+        self.negative.add_(scores, weight[..., labels] if isinstance(weight, Tensor) else None)
 
     def kept(self, scores: Tensor) -> tuple[Tensor, Tensor | None]:
         return scores, self.negative.maximum
@@ -261,9 +263,9 @@ class LogSumTally(Tally):
         """Take in the positives' scores, plus infinity as padding, (B, K)."""
         # An impossible label (score minus infinity) as a positive costs as much as there is.
         self.positive_exponents = (-scores).clamp(max=torch.finfo(scores.dtype).max)
-        if self.terms.positive_weight is not None:
-            self.positive_exponents += self.terms.positive_weight.log()
-        self.positive.add_(self.positive_exponents.clone())
+        if self.positive_weight is not None:
+            self.positive_exponents.masked_fill_(self.positive_weight == 0, -torch.inf)
+        self.positive.add_(self.positive_exponents.clone(), self.positive_weight)
 
     def settle(self, positive_scores: Tensor) -> Tensor:
         self.add_positives(positive_scores)
@@ -274,15 +276,19 @@ class LogSumTally(Tally):
         """The losses, from the two sums; sets the two factors."""
 
     def slopes_(self, scores: Tensor, labels: slice) -> None:
-        self._exponents_(scores, labels)
-        exponentiate(scores, self.negative.maximum)
+        self.silence_(scores, labels)
+        scores.clamp_(max=torch.finfo(scores.dtype).max)
+        self.weight_(exponentiate(scores, self.negative.maximum), labels)
 
     def slopes_from_kept_(self, values: Tensor, reference: Tensor | None, labels: slice) -> None:
         assert reference is not None  # noqa: S101 - `kept` gave it
         values.mul_((reference - self.negative.maximum).exp().div_(KEPT_SCALE)[:, None])
+        self.weight_(values, labels)
 
     def positive_slopes(self) -> Tensor:
         shares = (self.positive_exponents - self.positive.maximum[:, None]).exp()
+        if self.positive_weight is not None:
+            shares *= self.positive_weight
         return shares * (-self.positive_factor / self.negative_factor)[:, None]
 
     def scale(self, upstream: Tensor) -> Tensor:
@@ -292,9 +298,8 @@ class LogSumTally(Tally):
 class ZLPRTally(LogSumTally):
     """`log(e^-t + sum_P w e^-s) + log(e^t + sum_N w e^s)` with a bound t per sample."""
 
-    def __init__(self, bound: Tensor, terms: LabelTerms) -> None:
-        super().__init__(terms)
-        self.bound = bound
+    def __init__(self, bound: Tensor, weighting: Weighting, positive_weight: Tensor | None) -> None:
+        super().__init__(bound, weighting, positive_weight)
         self.negative, self.positive = LogSum.empty(bound), LogSum.empty(-bound)
 
     def finish(self) -> Tensor:
@@ -302,7 +307,8 @@ class ZLPRTally(LogSumTally):
         self.positive_bound = (-self.bound - self.positive.maximum).exp()
         self.negative_factor = 1 / (self.negative.total + self.negative_bound)
         self.positive_factor = 1 / (self.positive.total + self.positive_bound)
-        return self.negative.log_excess(self.bound) + self.positive.log_excess(-self.bound)
+        losses = self.negative.log_excess(self.bound) + self.positive.log_excess(-self.bound)
+        return losses.clamp_(max=torch.finfo(losses.dtype).max)
 
     def bound_gradient(self, upstream: Tensor) -> Tensor | None:
         negative = self.negative_bound * self.negative_factor
@@ -312,15 +318,17 @@ class ZLPRTally(LogSumTally):
 class LSEPTally(LogSumTally):
     """`log(1 + sum_N w e^s * sum_P w e^-s)`, 0 where a sample has no pair."""
 
-    def __init__(self, bound: Tensor, terms: LabelTerms) -> None:
-        super().__init__(terms)
+    def __init__(self, bound: Tensor, weighting: Weighting, positive_weight: Tensor | None) -> None:
+        super().__init__(bound, weighting, positive_weight)
         floor = torch.full_like(bound, torch.finfo(bound.dtype).min)
         self.negative, self.positive = LogSum.empty(floor), LogSum.empty(floor)
 
     def finish(self) -> Tensor:
         # An empty side has no slopes; any factor will do.
-        self.negative_factor = 1 / self.negative.total.clamp(min=1.0)
-        self.positive_factor = 1 / self.positive.total.clamp(min=1.0)
+        self.negative_factor, self.positive_factor = (
+            1 / side.total.masked_fill(side.total == 0, 1.0)
+            for side in (self.negative, self.positive)
+        )
         self.pairs_log = self.negative.log() + self.positive.log()
         return softplus(self.pairs_log)
 
@@ -331,14 +339,14 @@ class LSEPTally(LogSumTally):
 class BCETally(Tally):
     """`sum_P w log(1 + e^-s) + sum_N w log(1 + e^s)`."""
 
-    def __init__(self, bound: Tensor, terms: LabelTerms) -> None:
-        super().__init__(terms)
+    def __init__(self, bound: Tensor, weighting: Weighting, positive_weight: Tensor | None) -> None:
+        super().__init__(bound, weighting, positive_weight)
         self.total = torch.zeros_like(bound)
 
     def add_(self, scores: Tensor, labels: slice) -> None:
-        self.terms.mask_(scores, labels)
+        self.silence_(scores, labels)
         losses = softplus(scores)
-        self.terms.weight_(losses, labels)
+        self.weight_(losses, labels)
         self.total += losses.sum(dim=1)
 
     def kept(self, scores: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -347,21 +355,21 @@ class BCETally(Tally):
     def settle(self, positive_scores: Tensor) -> Tensor:
         self.positive_scores = positive_scores
         losses = softplus(-positive_scores)
-        if self.terms.positive_weight is not None:
-            losses *= self.terms.positive_weight
+        if self.positive_weight is not None:
+            losses *= self.positive_weight
         return self.total + losses.sum(dim=1)
 
     def slopes_(self, scores: Tensor, labels: slice) -> None:
-        self.terms.mask_(scores, labels)
-        self.terms.weight_(scores.sigmoid_(), labels)
+        self.silence_(scores, labels)
+        self.weight_(scores.sigmoid_(), labels)
 
     def slopes_from_kept_(self, values: Tensor, reference: Tensor | None, labels: slice) -> None:
-        self.terms.weight_(values.div_(KEPT_SCALE), labels)
+        self.weight_(values.div_(KEPT_SCALE), labels)
 
     def positive_slopes(self) -> Tensor:
         slopes = -(-self.positive_scores).sigmoid()
-        if self.terms.positive_weight is not None:
-            slopes *= self.terms.positive_weight
+        if self.positive_weight is not None:
+            slopes *= self.positive_weight
         return slopes
 
 

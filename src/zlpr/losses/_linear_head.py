@@ -1,10 +1,7 @@
 """From the arguments of a linear loss to a sweep over its labels."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from importlib.util import find_spec
 from typing import Literal, get_args
 
 import torch
@@ -13,15 +10,14 @@ from torch import Tensor
 
 from zlpr.losses._arguments import (
     Weight,
+    Weighting,
     check_indices,
-    check_mask,
     check_number,
-    check_weight,
+    wants_triton,
 )
-from zlpr.losses._tiles import (
+from zlpr.losses._label_sweep import (
     Kernels,
     LabelGroup,
-    LabelTerms,
     LogSumTally,
     Positives,
     Sweep,
@@ -29,102 +25,12 @@ from zlpr.losses._tiles import (
     Tally,
     tile_width,
 )
-from zlpr.losses.weight_step import WeightStep
+from zlpr.losses.optimiser_steps import WeightStep
 
 Impl = Literal["auto", "recompute", "store", "dense"]
 
 # Stored values may add this share to the weight and its gradient, which a step holds anyway.
 STORE_SHARE = 1 / 8
-KERNEL_DEVICES = ("cuda",)
-
-
-@dataclass(frozen=True)
-class LabelArguments:
-    """What a loss is told about its labels, checked, with the leading dimensions made one.
-
-    Attributes:
-        cells: A stand-in for the scores, shape (..., L), in their dtype, on the meta device.
-        indices: Positive labels, padded with -1, shape (..., K).
-        threshold: A number, or shape (L,) or (..., 1).
-        label_mask: Shape (L,) or (..., L).
-        label_weight: A number, or shape (L,) or (..., L).
-        pos_weight: A number, or shape (L,) or (..., L).
-        first_label: The index of column 0, where the columns are a slice of all labels.
-    """
-
-    cells: Tensor
-    indices: Tensor
-    threshold: Weight = 0.0
-    label_mask: Tensor | None = None
-    label_weight: Weight | None = None
-    pos_weight: Weight | None = None
-    first_label: int = 0
-
-    def __post_init__(self) -> None:
-        check_indices(self.indices, self.cells, num_labels=None)
-        check_threshold(self.threshold, self.cells.shape)
-        check_mask(self.cells, self.label_mask)
-        check_weight("label_weight", self.label_weight, self.cells)
-        check_weight("pos_weight", self.pos_weight, self.cells)
-
-    @property
-    def leading(self) -> torch.Size:
-        """The shape of a loss per sample."""
-        return self.cells.shape[:-1]
-
-    @property
-    def num_labels(self) -> int:
-        """Columns."""
-        return self.cells.shape[-1]
-
-    @cached_property
-    def flat_indices(self) -> Tensor:
-        """Indices, shape (B, K)."""
-        return self.indices.reshape(self.leading.numel(), self.indices.shape[-1])
-
-    @cached_property
-    def positives(self) -> Positives:
-        """The positive pairs among the columns."""
-        return Positives.from_indices(self.flat_indices, self.first_label, self.num_labels)
-
-    def targets(self) -> Tensor:
-        """Boolean targets, shape (..., L)."""
-        targets = torch.zeros_like(self.cells, dtype=torch.bool, device=self.indices.device)
-        rows, labels = self.positives.rows, self.positives.labels
-        targets.view(self.leading.numel(), self.num_labels)[rows, labels] = True
-        return targets
-
-    def thresholds(self) -> tuple[Tensor | None, Tensor]:
-        """The threshold per label, shape (L,), if it is one, and that per sample, shape (B,)."""
-        threshold = torch.as_tensor(self.threshold, device=self.indices.device)
-        threshold = threshold.to(self.cells.dtype)
-        if threshold.dim() == 1 and threshold.shape != (*self.leading, 1):
-            return threshold, threshold.new_zeros(self.leading.numel())
-        return None, threshold.expand(*self.leading, 1).reshape(-1)
-
-    def terms(self) -> tuple[Positives, LabelTerms]:
-        """The known positives, and masks and weights as a tally takes them."""
-        mask, positives = self._flat(self.label_mask), self.positives
-        if mask is not None:
-            positives = positives.where(positives.gather(mask))
-        label_weight = self._weight("label_weight", self.label_weight)
-        pos_weight = self._weight("pos_weight", self.pos_weight)
-        given = [positives.gather(each) for each in (label_weight, pos_weight) if each is not None]
-        padded = positives.padded(math.prod(given[1:], start=given[0]), 1.0) if given else None
-        return positives, LabelTerms(label_weight, mask, padded)
-
-    def _weight(self, name: str, weight: Weight | None) -> Tensor | None:
-        if weight is None:
-            return None
-        values = torch.as_tensor(weight, dtype=self.cells.dtype, device=self.indices.device)
-        if values.requires_grad and torch.is_grad_enabled():
-            raise ValueError(f"{name} gets no gradient here; detach it, or use `sparse_zlpr_loss`")
-        return self._flat(values.expand(self.num_labels) if values.dim() == 0 else values)
-
-    def _flat(self, values: Tensor | None) -> Tensor | None:
-        if values is None or values.dim() == 1:
-            return values
-        return values.reshape(self.leading.numel(), self.num_labels)
 
 
 @dataclass(frozen=True)
@@ -178,10 +84,12 @@ class LinearHead:
 
 def linear_losses(
     head: LinearHead,
-    labels: LabelArguments,
-    tally: Callable[[Tensor, LabelTerms], Tally],
-    dense: Callable[[Tensor, LabelArguments], Tensor],
+    indices: Tensor,
+    weighting: Weighting,
+    tally: type[Tally],
+    dense: Callable[[Tensor], Tensor],
     *,
+    threshold: Weight = 0.0,
     impl: Impl = "auto",
     weight_step: WeightStep | None = None,
 ) -> Tensor:
@@ -189,63 +97,97 @@ def linear_losses(
 
     Args:
         head: The layer and its batch.
-        labels: What is known of the labels.
-        tally: Makes the loss's tally for a sweep.
+        indices: Positive labels, padded with -1, shape (..., K).
+        weighting: Mask and weights.
+        tally: The loss's tally for a sweep.
         dense: The same losses from all scores.
+        threshold: A number, or shape (L,) or (..., 1).
         impl: How, or "auto".
         weight_step: Applied to the weight in the backward sweep.
     """
-    check_indices(labels.indices, labels.cells, num_labels=labels.num_labels)
+    check_indices(indices, head.cells, num_labels=head.weight.shape[0])
     check_step(head.weight, impl, weight_step)
     impl = choose(head, weight_step) if impl == "auto" else impl
     if impl == "dense":
-        return dense(head.scores(), labels)
-    return swept_losses(head, labels, tally, store=impl == "store", weight_step=weight_step)
+        return dense(head.scores())
+    positives = Positives.from_indices(indices, 0, head.weight.shape[0])
+    return swept_losses(
+        head,
+        positives,
+        weighting,
+        tally,
+        threshold=threshold,
+        store=impl == "store",
+        weight_step=weight_step,
+    )
 
 
 def swept_losses(
     head: LinearHead,
-    labels: LabelArguments,
-    tally: Callable[[Tensor, LabelTerms], Tally],
+    positives: Positives,
+    weighting: Weighting,
+    tally: type[Tally],
     *,
+    threshold: Weight = 0.0,
     store: bool = False,
     weight_step: WeightStep | None = None,
     group: LabelGroup | None = None,
 ) -> Tensor:
     """The loss of every sample, shape (...), by a sweep over the labels."""
-    threshold, bound = labels.thresholds()
-    positives, terms = labels.terms()
-    made = tally(bound.detach(), terms)
+    device, num_labels = head.weight.device, head.weight.shape[0]
+    per_label, bound = split_threshold(threshold, head.cells, device)
+    weighting = weighting.of_tiles(head.cells, device)
+    known = positives.known(weighting)
+    made = tally(bound.detach(), weighting, known.weights(weighting))
     sweep = Sweep(
-        positives,
+        known,
         made,
-        width=tile_width(len(bound), labels.num_labels, head.dtype, head.weight.device),
+        width=tile_width(len(bound), num_labels, head.dtype, device),
         store=store and torch.is_grad_enabled(),
         weight_step=weight_step,
         group=group,
         kernels=None if store else find_kernels(head, made),
     )
     losses: Tensor = SweptLoss.apply(  # type: ignore[no-untyped-call]
-        head.flat_features(), head.weight, head.bias_less(threshold), bound, sweep
+        head.flat_features(), head.weight, head.bias_less(per_label), bound, sweep
     )
-    return losses.view(labels.leading)
+    return losses.view(head.cells.shape[:-1])
+
+
+def split_threshold(
+    threshold: Weight, cells: Tensor, device: torch.device
+) -> tuple[Tensor | None, Tensor]:
+    """The threshold per label, shape (L,), if it is one, and that per sample, shape (B,).
+
+    Args:
+        threshold: A number, or shape (L,) or (..., 1).
+        cells: A stand-in for the scores, shape (..., L), in the dtype of their sums.
+        device: Where the sums are taken.
+    """
+    check_threshold(threshold, cells.shape)
+    values = torch.as_tensor(threshold, dtype=cells.dtype, device=device)
+    leading = cells.shape[:-1]
+    if values.dim() == 1 and values.shape != (*leading, 1):
+        return values, values.new_zeros(leading.numel())
+    return None, values.expand(*leading, 1).reshape(-1)
 
 
 def find_kernels(head: LinearHead, tally: Tally) -> Kernels | None:
-    """Kernels that can make this head's tiles on its device, if triton is installed."""
-    given = [each for each in (tally.terms.weight, tally.terms.mask) if each is not None]
-    fits = isinstance(tally, LogSumTally) and all(each.dim() == 1 for each in given)
-    if not (fits and has_kernels(head)):
+    """Kernels that can make this head's tiles on its device, if they are asked for."""
+    given = [each for each in tally.weighting.tensors() if each.dim() > 1]
+    if given or not (isinstance(tally, LogSumTally) and has_kernels(head)):
         return None
-    from zlpr.losses._triton_linear import TritonKernels
+    from zlpr.losses._linear_head_triton import TritonKernels
 
-    return TritonKernels(tally.terms.offsets())
+    weight, mask = tally.weighting.label_weight, tally.weighting.label_mask
+    if isinstance(weight, Tensor) and mask is not None:
+        return TritonKernels(weight * mask)
+    return TritonKernels(None if mask is None else mask.float())
 
 
 def has_kernels(head: LinearHead) -> bool:
-    """Whether there are kernels for the head's device and dtype."""
-    served = head.weight.device.type in KERNEL_DEVICES and head.dtype == torch.float32
-    return served and find_spec("triton") is not None
+    """Whether Triton kernels are asked for and serve the head's dtype."""
+    return wants_triton() and head.dtype == torch.float32
 
 
 def choose(head: LinearHead, weight_step: WeightStep | None) -> Impl:

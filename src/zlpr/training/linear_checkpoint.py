@@ -25,16 +25,17 @@ SECONDS_BETWEEN_SAVES = 10.0
 
 @dataclass(frozen=True)
 class Attempt:
-    """The figures of one regularisation."""
+    """The figures of one regularisation, in the words of `Solution` and of the history."""
 
     regularisation: float
     loss: float
     steps: int
     metric: float
     seconds: float
+    last_tenth: float
 
 
-class SavedPath:
+class SavedAttempts:
     """The regularisations that a run has tried, and the best weights among them."""
 
     def __init__(self, folder: Path | None) -> None:
@@ -59,7 +60,7 @@ class SavedPath:
             write_tensors(self._file, {"parameters": self.parameters}, text)
 
 
-class SavedEpochs:
+class SavedEpoch:
     """The state of an optimiser after the last whole epoch."""
 
     def __init__(self, folder: Path | None, key: str) -> None:
@@ -67,18 +68,18 @@ class SavedEpochs:
         self._key = key
         self._saved = time.monotonic()
 
-    def load(self) -> tuple[int, dict[str, Tensor]] | None:
-        """Epochs done and the tensors then; None without a state of this very fit."""
+    def load(self) -> dict[str, Tensor] | None:
+        """The tensors after the last saved epoch; None without a state of this very fit."""
         if self._file is None or not self._file.exists():
             return None
         tensors, text = read_tensors(self._file)
-        return (int(text["epoch"]), tensors) if text["key"] == self._key else None
+        return tensors if text["key"] == self._key else None
 
-    def save(self, epoch: int, tensors: Mapping[str, Tensor]) -> None:
+    def save(self, tensors: Mapping[str, Tensor]) -> None:
         """Write the state, unless one was written a moment ago."""
         if self._file is None or time.monotonic() - self._saved < SECONDS_BETWEEN_SAVES:
             return
-        write_tensors(self._file, tensors, {"epoch": str(epoch), "key": self._key})
+        write_tensors(self._file, tensors, {"key": self._key})
         self._saved = time.monotonic()
 
 

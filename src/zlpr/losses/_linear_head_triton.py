@@ -1,7 +1,7 @@
 """The tile sweep as Triton kernels: scores are made, used and forgotten on the chip.
 
-Chosen on CUDA devices where triton is installed. The kernels are tested with Triton's interpreter
-on CPU; they have not been measured on hardware.
+Taken where `ZLPR_TRITON=1` asks for them. The kernels are tested with Triton's interpreter on CPU;
+they have not been measured on hardware.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from zlpr.losses._tiles import Head, LogSum, Positives
+from zlpr.losses._label_sweep import Head, LogSum, Positives
 
 ROWS, LABELS, FEATURES = 64, 128, 32  # a block of scores and the depth of one product
 # Programs per block of samples in the forward sweep: enough to fill a GPU with few samples.
@@ -40,15 +40,16 @@ def _scores(  # type: ignore[no-untyped-def]
         block = tl.dot(x, w.to(x.dtype), block, input_precision="ieee")
     if HAS_BIAS:
         block += tl.load(bias + columns, mask=columns < num_labels, other=0.0)[None, :]
+    block = tl.where(block == float("inf"), 3.4028234663852886e38, block)
     return tl.where(columns[None, :] < num_labels, block, float("-inf"))
 
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _forward(  # type: ignore[no-untyped-def]
-    features, weight, bias, offsets, floor,
+    features, weight, bias, weights, floor,
     pair_rows, pair_labels, pair_starts, pair_scores, maxima, totals,
     num_rows, num_labels, num_features, num_tiles, tiles_per_split,
-    HAS_BIAS: tl.constexpr, HAS_OFFSETS: tl.constexpr,
+    HAS_BIAS: tl.constexpr, HAS_WEIGHTS: tl.constexpr,
     ROWS: tl.constexpr, LABELS: tl.constexpr, FEATURES: tl.constexpr,
 ):  # fmt: skip
     """Running maximum and sum of a block of samples over one split of the labels."""
@@ -70,10 +71,13 @@ def _forward(  # type: ignore[no-untyped-def]
             here = here & (columns[None, :] == tl.load(pair_labels + pair))
             tl.store(pair_scores + pair, tl.sum(tl.where(here, block, 0.0)))
             block = tl.where(here, float("-inf"), block)
-        if HAS_OFFSETS:
-            block += tl.load(offsets + columns, mask=columns < num_labels, other=0.0)[None, :]
+        weight_of_labels = tl.full((LABELS,), 1.0, dtype=tl.float32)
+        if HAS_WEIGHTS:
+            weight_of_labels = tl.load(weights + columns, mask=columns < num_labels, other=0.0)
+            block = tl.where(weight_of_labels[None, :] > 0, block, float("-inf"))
         larger = tl.maximum(maximum, tl.max(block, axis=1))
-        total = total * tl.exp(maximum - larger) + tl.sum(tl.exp(block - larger[:, None]), axis=1)
+        terms = tl.exp(block - larger[:, None]) * weight_of_labels[None, :]
+        total = total * tl.exp(maximum - larger) + tl.sum(terms, axis=1)
         maximum = larger
     tl.store(maxima + split * num_rows + rows, maximum, mask=rows < num_rows)
     tl.store(totals + split * num_rows + rows, total, mask=rows < num_rows)
@@ -81,8 +85,8 @@ def _forward(  # type: ignore[no-untyped-def]
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _slopes(  # type: ignore[no-untyped-def]
-    features, weight, bias, offsets, shift, slopes, num_rows, num_labels, num_features,
-    HAS_BIAS: tl.constexpr, HAS_OFFSETS: tl.constexpr,
+    features, weight, bias, weights, shift, slopes, num_rows, num_labels, num_features,
+    HAS_BIAS: tl.constexpr, HAS_WEIGHTS: tl.constexpr,
     ROWS: tl.constexpr, LABELS: tl.constexpr, FEATURES: tl.constexpr,
 ):  # fmt: skip
     """`e^(score - shift)` of a block of samples and labels."""
@@ -92,9 +96,13 @@ def _slopes(  # type: ignore[no-untyped-def]
         features, weight, bias, rows, columns, num_rows, num_labels, num_features,
         HAS_BIAS, ROWS, LABELS, FEATURES,
     )  # fmt: skip
-    if HAS_OFFSETS:
-        block += tl.load(offsets + columns, mask=columns < num_labels, other=0.0)[None, :]
-    block = tl.exp(block - tl.load(shift + rows, mask=rows < num_rows, other=0.0)[:, None])
+    shifts = tl.load(shift + rows, mask=rows < num_rows, other=0.0)[:, None]
+    if HAS_WEIGHTS:
+        of_labels = tl.load(weights + columns, mask=columns < num_labels, other=0.0)[None, :]
+        block = tl.where(of_labels > 0, block, float("-inf"))
+        block = tl.exp(block - shifts) * of_labels
+    else:
+        block = tl.exp(block - shifts)
     tl.store(
         slopes + rows[:, None].to(tl.int64) * num_labels + columns[None, :],
         block,
@@ -107,10 +115,10 @@ class TritonKernels:
     """The two kernels, on heads whose sums are in float32.
 
     Attributes:
-        offsets: Added to the labels' scores, minus infinity for impossible labels, shape (L,).
+        weights: Of the labels' negative terms, 0 for what does not count, shape (L,).
     """
 
-    offsets: Tensor | None
+    weights: Tensor | None
 
     def add(self, head: Head, negative: LogSum, positives: Positives) -> Tensor:
         """Add all negatives to a sum; give the positives' scores, padded with infinity, (B, K)."""
@@ -144,18 +152,18 @@ class TritonKernels:
         return slopes
 
     def _layer(self, head: Head, labels: slice) -> tuple[Tensor | None, ...]:
-        """Features, weight, bias and offsets of a run of labels, as the kernels address them."""
+        """Features, weight, bias and weights of a run of labels, as the kernels address them."""
         # Half-precision products run on tensor cores, with sums in float32.
         alike = head.inputs.dtype == head.weight.dtype
         features = head.inputs if alike else head.features
         bias = None if head.bias is None else head.bias[labels].contiguous()
-        offsets = None if self.offsets is None else self.offsets[labels].contiguous()
-        return features.contiguous(), head.weight[labels].contiguous(), bias, offsets
+        weights = None if self.weights is None else self.weights[labels].contiguous()
+        return features.contiguous(), head.weight[labels].contiguous(), bias, weights
 
     def _constants(self, head: Head) -> dict[str, int | bool]:
         return {
             "HAS_BIAS": head.bias is not None,
-            "HAS_OFFSETS": self.offsets is not None,
+            "HAS_WEIGHTS": self.weights is not None,
             "ROWS": ROWS,
             "LABELS": LABELS,
             "FEATURES": FEATURES,

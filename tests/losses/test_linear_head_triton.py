@@ -2,12 +2,11 @@
 
 import itertools
 
-import pytest
 import torch
 import torch.multiprocessing as mp
 from torch.testing import assert_close
 
-from zlpr.losses import _linear, linear_lsep_loss, linear_zlpr_loss
+from zlpr.losses import _arguments, linear_lsep_loss, linear_zlpr_loss
 
 SAMPLES, FEATURES, LABELS = 70, 40, 333  # whole blocks and parts in every dimension
 
@@ -26,9 +25,9 @@ def check_equal_to_tiles(loss, options, dtype, bias):
     ]
     indices = torch.randint(-1, LABELS, (SAMPLES, 5))
     indices[0], indices[1] = -1, torch.tensor([7, 7, 7, 332, -1])
-    _linear.KERNEL_DEVICES = ("cpu",)
+    _arguments.ASKS_FOR_TRITON = True
     losses, gradients = losses_and_gradients(loss, inputs, indices, options)
-    _linear.KERNEL_DEVICES = ()
+    _arguments.ASKS_FOR_TRITON = False
     expected, wanted = losses_and_gradients(loss, inputs, indices, options)
     assert_close(losses, expected, rtol=1e-5, atol=1e-5)
     for ours, theirs in zip(gradients, wanted, strict=True):
@@ -38,7 +37,7 @@ def check_equal_to_tiles(loss, options, dtype, bias):
 
 def count_kernel_calls():
     """Count the calls, so that a silent way round the kernels cannot pass."""
-    from zlpr.losses._triton_linear import TritonKernels
+    from zlpr.losses._linear_head_triton import TritonKernels
 
     calls = {"add": 0, "slopes": 0}
 
@@ -75,6 +74,5 @@ def check_all(_):
 
 
 def test_kernels_equal_the_sweep_of_tiles(monkeypatch):
-    pytest.importorskip("triton", reason="triton is not installed; its kernels serve GPUs only")
     monkeypatch.setenv("TRITON_INTERPRET", "1")  # read where triton is first imported
     mp.spawn(check_all, nprocs=1)

@@ -1,0 +1,396 @@
+"""ZLPR's values, `log(1 + sum_l a_l e^-s_l) + log(1 + sum_l b_l e^s_l)`, and their gradient.
+
+There are two ways to the same numbers:
+
+- `two_sides` is the formula in differentiable operations: for `torch.compile` and `torch.func`, for
+  second derivatives, and where targets or weights want a gradient.
+- `FusedLoss` makes values and gradient together, in blocks of rows that stay in a cache, and keeps
+  nothing else of the scores' size. On a CPU it tries bare exponentials first, which takes the
+  fewest passes over the cells, and falls back to `shifted_sides` where they do not suffice; other
+  devices go there at once, since to ask whether they do would wait for the device. Where
+  `ZLPR_TRITON=1` is set, Triton kernels take the place of both.
+
+No side is found by subtracting the other from the whole, and no large constant stands for a label
+that does not count: its exponential is exactly 0.
+"""
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from zlpr.losses._arguments import NO_WEIGHTING, Weighting, wants_triton, working_dtype
+from zlpr.losses._cells import held
+from zlpr.losses._reduce import Reduction, check_reduction, reduce
+
+# Cells of a block: in float32 they take half a megabyte, and the three or four intermediate results
+# of a block stay in a core's second-level cache.
+BLOCK = 1 << 17
+# Sums up to this one are of exponentials far from overflow, which need no shift.
+GENTLE = 1e13
+# log(1 + e^x) is x to the last digit of a float64 from here on.
+LINEAR_FROM = 40.0
+
+
+def zlpr_of_targets(
+    scores: Tensor,
+    targets: Tensor,
+    weighting: Weighting,
+    sample_weight: Tensor | None,
+    reduction: Reduction,
+) -> Tensor:
+    """The loss of scores and targets of shape (..., L), all arguments checked."""
+    check_reduction(reduction)
+    if not _is_plain(scores, targets, weighting):
+        return reduce(two_sides(scores, targets, weighting), sample_weight, reduction)
+    num_labels = scores.shape[-1]
+    matrix = scores.reshape(-1, num_labels).contiguous()
+    truth = targets.reshape(-1, num_labels)
+    # Without sample weights the sum is taken in the same function, which spares its gradient.
+    factors = {"sum": 1.0, "mean": 1.0 / matrix.shape[0]}
+    factor = factors.get(reduction) if sample_weight is None else None
+    keep = torch.is_grad_enabled() and scores.requires_grad
+    loss: Tensor = FusedLoss.apply(matrix, truth, weighting.flat(num_labels), factor, keep)  # type: ignore[no-untyped-call]
+    if factor is not None:
+        return loss
+    return reduce(loss.view(scores.shape[:-1]), sample_weight, reduction)
+
+
+def multi_hot(indices: Tensor, num_labels: int) -> Tensor:
+    """Boolean targets, shape (..., L), from positive labels of shape (..., K), padded with -1."""
+    shape = (*indices.shape[:-1], num_labels + 1)  # the last column is for the padding
+    targets = torch.zeros(shape, dtype=torch.bool, device=indices.device)
+    return targets.scatter(-1, indices.long() % (num_labels + 1), True)[..., :num_labels]
+
+
+def two_sides(scores: Tensor, targets: Tensor, weighting: Weighting) -> Tensor:
+    """One value per sample, shape (...), in differentiable operations."""
+    scores = scores.to(working_dtype(scores))
+    if weighting.label_mask is not None:  # not even a NaN there reaches the gradient
+        scores = torch.where(weighting.label_mask, scores, 0.0)
+    largest = torch.finfo(scores.dtype).max
+    scores = held(scores, -largest, largest)
+    positive, negative = weighting.coefficients(targets, scores.dtype)
+    return _side(-scores, positive) + _side(scores, negative)
+
+
+def _side(exponents: Tensor, coefficients: Tensor) -> Tensor:
+    """`log(1 + sum_l c_l e^x_l)`, differentiable in x and c."""
+    if exponents.shape[-1] == 0:
+        return exponents.sum(dim=-1)
+    counted = torch.where(coefficients > 0, exponents, -torch.inf).detach()
+    shift = counted.amax(dim=-1, keepdim=True).clamp(min=0.0)
+    # What does not count may exceed the shift by any amount.
+    total = (coefficients * (exponents - shift).clamp(max=0.0).exp()).sum(dim=-1)
+    is_empty = total == 0
+    log_total = shift.squeeze(-1) + torch.where(is_empty, 1.0, total).log()
+    return torch.where(is_empty, 0.0, F.softplus(log_total, threshold=LINEAR_FROM))
+
+
+class FusedLoss(torch.autograd.Function):
+    """`FusedLoss.apply(scores, targets, weighting, factor, keep)`, a matrix to values or a loss.
+
+    With a `factor` it gives the factor times the sum of the rows' values, else the values. With
+    `keep` the gradient is made on the way. That of half-precision scores waits for the backward
+    pass, in which the upstream gradient may lift it into the range of the dtype.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        scores: Tensor,
+        targets: Tensor,
+        weighting: Weighting,
+        factor: float | None,
+        keep: bool,
+    ) -> Tensor:
+        """The values, shape (B,), or the loss, shape ()."""
+        ctx.save_for_backward(scores, targets, *weighting.tensors())
+        ctx.weighting, ctx.factor = weighting, factor
+        scale = 1.0 if factor is None else factor
+        keep = keep and scores.dtype == working_dtype(scores)
+        sides, ctx.slope = sides_and_slope(scores, targets, weighting, scale if keep else None)
+        # Two sides of bfloat16 scores can together exceed the largest number.
+        largest = torch.finfo(sides.dtype).max
+        if factor is None:
+            return sides.sum(dim=0).clamp_(max=largest)
+        if not _is_on_cpu(sides):
+            return (sides * factor).sum().clamp_(max=largest)
+        loss = min(factor * sides.sum(dtype=torch.float64).item(), largest)  # the soonest here
+        return torch.scalar_tensor(loss, dtype=sides.dtype, device="cpu")
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        """The gradient in the scores."""
+        scores, targets, *_ = ctx.saved_tensors  # refused where one was changed in place
+        nothing = (None, None, None, None)
+        if torch.is_grad_enabled() or not _has_numbers(upstream):
+            # A gradient of the gradient is wanted, or those of many upstream gradients at once.
+            scale = _scale_of_rows(upstream, ctx.factor, len(scores))
+            with torch.enable_grad():
+                values = two_sides(scores, targets, ctx.weighting)
+            create = torch.is_grad_enabled()
+            (slope,) = torch.autograd.grad(values, scores, scale, create_graph=create)
+            return slope, *nothing
+        if scores.dtype != working_dtype(scores):
+            scale = _scale_of_rows(upstream, ctx.factor, len(scores))
+            return sides_and_slope(scores, targets, ctx.weighting, scale)[1], *nothing
+        slope, ctx.slope = ctx.slope, None  # handed out once; a second pass computes it again
+        if slope is None:
+            factor = 1.0 if ctx.factor is None else ctx.factor
+            slope = sides_and_slope(scores, targets, ctx.weighting, factor)[1]
+        if ctx.factor is None:
+            slope.mul_(upstream.unsqueeze(1))
+        elif not (_is_on_cpu(upstream) and upstream.item() == 1.0):
+            slope.mul_(upstream)
+        return slope, *nothing
+
+
+def _scale_of_rows(upstream: Tensor, factor: float | None, num_rows: int) -> Tensor:
+    """The upstream gradient of each row's value, shape (B,)."""
+    return upstream if factor is None else (upstream * factor).expand(num_rows)
+
+
+def sides_and_slope(
+    scores: Tensor, targets: Tensor, weighting: Weighting, scale: Tensor | float | None
+) -> tuple[Tensor, Tensor | None]:
+    """The two sides of each row, shape (2, B), and their gradient in the scores, shape (B, L).
+
+    Args:
+        scores: Shape (B, L).
+        targets: Shape (B, L).
+        weighting: Mask and weights of rows in one dimension.
+        scale: Factor of the gradient, for all or for each row, shape (B,); None for no gradient.
+    """
+    slope = None if scale is None else torch.empty_like(scores)
+    if not _is_on_cpu(scores) or scores.numel() <= BLOCK:
+        return _block_of_sides(scores, targets, weighting, scale, slope), slope
+    sides = scores.new_empty((2, len(scores)), dtype=working_dtype(scores))
+    for rows in _blocks(scores.shape):
+        sides[:, rows] = _block_of_sides(
+            scores[rows],
+            targets[rows],
+            weighting.of(rows),
+            scale[rows] if isinstance(scale, Tensor) else scale,
+            None if slope is None else slope[rows],
+        )
+    return sides, slope
+
+
+def _block_of_sides(
+    scores: Tensor,
+    targets: Tensor,
+    weighting: Weighting,
+    scale: Tensor | float | None,
+    slope: Tensor | None,
+) -> Tensor:
+    """The two sides of some rows, shape (2, B); fills in their part of the gradient."""
+    if wants_triton() and working_dtype(scores) is torch.float32:
+        from zlpr.losses._zlpr_triton import triton_sides
+
+        return triton_sides(scores, targets, weighting, scale, slope)
+    if _is_on_cpu(scores):
+        sides = bare_sides(scores, targets, weighting, scale, slope)
+        if sides is not None:
+            return sides
+    return shifted_sides(scores, targets, weighting, scale, slope)
+
+
+def bare_sides(
+    scores: Tensor,
+    targets: Tensor,
+    weighting: Weighting,
+    scale: Tensor | float | None,
+    slope: Tensor | None,
+) -> Tensor | None:
+    """As `shifted_sides`, from bare exponentials; None where they do not suffice."""
+    dtype = working_dtype(scores)
+    smallest = torch.finfo(dtype).smallest_normal
+    zero, one = _side_constants(scores.device, dtype).offsets
+    in_place = slope is not None and slope.dtype == dtype
+    below = torch.exp(scores, out=slope) if in_place else scores.to(dtype, copy=True).exp_()
+    above = below.clamp(min=smallest)
+    truth = _as_numbers(targets, dtype)
+    if weighting is NO_WEIGHTING and not targets.is_floating_point():
+        torch.div(truth, above, out=above)
+        below.addcmul_(below, truth, value=-1)  # exact, since the target is 0 or 1
+    else:
+        # A coefficient may be so small that no sum would tell of the underflow in `below`.
+        if not below.min().item() >= smallest:
+            return None
+        if weighting is NO_WEIGHTING:
+            positive, negative = truth, one - truth
+        else:
+            positive, negative = _coefficients(truth, weighting).unbind()
+        torch.div(positive, above, out=above)
+        below.mul_(negative)
+    sums = torch.stack((above.sum(dim=1), below.sum(dim=1)))
+    if not sums.max().item() < GENTLE:  # so for NaN, too
+        return None
+    if slope is not None:
+        share = (one + sums).reciprocal_()
+        factor = _factor_of(scale)
+        if isinstance(scale, Tensor):
+            share.mul_(scale)
+        to_above, to_below = share.unsqueeze(2).unbind()
+        torch.addcmul(zero, below, to_below, value=factor, out=below)
+        below.addcmul_(above, to_above, value=-factor)
+        if not in_place:
+            slope.copy_(below)
+    return sums.log1p_()
+
+
+def shifted_sides(
+    scores: Tensor,
+    targets: Tensor,
+    weighting: Weighting,
+    scale: Tensor | float | None,
+    slope: Tensor | None,
+) -> Tensor:
+    """The two sides of some rows, shape (2, B), from exponentials relative to the largest.
+
+    It fills in the rows' part of the gradient, too. Both sides stand in one tensor, for the sake of
+    devices on which the number of operations counts.
+    """
+    dtype = working_dtype(scores)
+    largest = torch.finfo(dtype).max
+    scores = scores.to(dtype).clamp(-largest, largest)
+    is_weighted = weighting.label_weight is not None or weighting.pos_weight is not None
+    if targets.dtype is torch.bool and not is_weighted:
+        log_sums, terms, divisors = _shares_of_hard(scores, targets, weighting.label_mask)
+    else:
+        coefficients = _coefficients(_as_numbers(targets, dtype), weighting)
+        log_sums, terms, divisors = _shares_of_soft(scores, coefficients)
+    if slope is not None:
+        if isinstance(scale, Tensor):
+            terms.mul_(scale.unsqueeze(1))
+        factor, zero = _factor_of(scale), _side_constants(scores.device, dtype).offsets[0]
+        made = slope if slope.dtype is dtype else torch.empty_like(scores)
+        torch.addcdiv(zero, terms[1], divisors[1], value=factor, out=made)
+        made.addcdiv_(terms[0], divisors[0], value=-factor)
+        if made is not slope:
+            slope.copy_(made)
+    return F.softplus(log_sums, threshold=LINEAR_FROM).squeeze(-1)
+
+
+def _shares_of_hard(
+    scores: Tensor, targets: Tensor, label_mask: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """As `_shares_of_soft`, of boolean targets, by a softmax, which is one operation."""
+    constants = _side_constants(scores.device, scores.dtype)
+    counted = targets != constants.offsets
+    if label_mask is not None:
+        counted &= label_mask
+    exponents = torch.where(counted, scores * constants.directions, constants.lowest)
+    terms = exponents.softmax(dim=-1)
+    log_sums = exponents.amax(-1, keepdim=True) - terms.amax(-1, keepdim=True).log_()
+    return log_sums, terms, log_sums.sigmoid().reciprocal_()
+
+
+def _shares_of_soft(scores: Tensor, coefficients: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Of both sides, in dimension 0: logarithms of the sums, and what makes up the gradient.
+
+    A cell's margin on a side is by how much it is right there: the score on the positive side, the
+    negated score on the negative one. The coefficients are multiplied by, since added to a large
+    score as logarithms they would be lost.
+
+    Returns:
+        `log sum_l c_l e^-margin_l`, shape (2, B, 1), terms, shape (2, B, L), and divisors, shape
+        (2, B, 1), such that `terms / divisors` are the shares `c_l e^-margin_l / (1 + sum)`.
+    """
+    constants = _side_constants(scores.device, scores.dtype)
+    margins = torch.where(coefficients > 0, scores * constants.signs, constants.infinity)
+    worst = margins.amin(dim=-1, keepdim=True).clamp_(max=0.0)
+    terms = torch.sub(worst, margins, out=margins).exp_().mul_(coefficients)
+    total = terms.sum(dim=-1, keepdim=True)
+    return total.log() - worst, terms, worst.exp_().add_(total)
+
+
+def _factor_of(scale: Tensor | float | None) -> float:
+    """The part of a gradient's scale that is the same for all rows."""
+    return scale if isinstance(scale, float) else 1.0
+
+
+def _coefficients(truth: Tensor, weighting: Weighting) -> Tensor:
+    """The coefficients of the positive and of the negative side, shape (2, B, L), fresh memory."""
+    constants = _side_constants(truth.device, truth.dtype)
+    coefficients = torch.addcmul(constants.offsets, truth, constants.signs)
+    if weighting.label_weight is not None:
+        coefficients.mul_(weighting.label_weight)
+    if weighting.pos_weight is not None:
+        coefficients[0].mul_(weighting.pos_weight)
+    if weighting.label_mask is not None:
+        coefficients.mul_(weighting.label_mask)
+    return coefficients
+
+
+class SideConstants(NamedTuple):
+    """Numbers for the positive and the negative side, shape (2, 1, 1), and for both, shape ().
+
+    Attributes:
+        offsets: 0 and 1; the coefficient of a side is `offset + sign * target`.
+        signs: 1 and -1, of the margins.
+        directions: -1 and 1, of the exponents.
+        lowest: The lowest finite exponent, which no sum feels.
+        infinity: The margin of what does not count.
+    """
+
+    offsets: Tensor
+    signs: Tensor
+    directions: Tensor
+    lowest: Tensor
+    infinity: Tensor
+
+
+@cache
+def _side_constants(device: torch.device, dtype: torch.dtype) -> SideConstants:
+    """Made once, since on a device each would be an operation."""
+    offsets = torch.tensor([0.0, 1.0], dtype=dtype, device=device).view(2, 1, 1)
+    lowest, infinity = torch.tensor([torch.finfo(dtype).min, torch.inf], dtype=dtype, device=device)
+    return SideConstants(offsets, 1 - 2 * offsets, 2 * offsets - 1, lowest, infinity)
+
+
+def _as_numbers(targets: Tensor, dtype: torch.dtype) -> Tensor:
+    """Targets in a floating-point dtype; booleans by way of their bytes, six times as fast."""
+    return (targets.view(torch.uint8) if targets.dtype is torch.bool else targets).to(dtype)
+
+
+def _blocks(shape: torch.Size) -> Iterator[slice]:
+    """Rows that fit a cache, one at least."""
+    num_rows, num_labels = shape
+    step = max(BLOCK // num_labels, 1)
+    for row in range(0, num_rows, step):
+        yield slice(row, min(row + step, num_rows))
+
+
+def _is_on_cpu(tensor: Tensor) -> bool:
+    """Whether to look at a number costs little, and to start an operation, too."""
+    return tensor.device.type == "cpu"
+
+
+def _is_plain(scores: Tensor, targets: Tensor, weighting: Weighting) -> bool:
+    """Whether the tensors hold numbers, not a tracer's marks, and only scores want a gradient."""
+    if torch.compiler.is_compiling() or scores.numel() == 0:
+        return False
+    if scores.device.type not in ("cpu", "cuda") or not _has_numbers(scores):
+        return False
+    return all(
+        _has_numbers(tensor) and not tensor.requires_grad
+        for tensor in (targets, *weighting.tensors())
+    )
+
+
+def _has_numbers(tensor: Tensor) -> bool:
+    """Whether a tensor holds numbers, not a tracer's marks or a batch of them, and no tangent."""
+    try:
+        tensor.data_ptr()  # refused by fake tensors and within torch.func's transforms
+    except RuntimeError:
+        return False
+    if not tensor.is_floating_point():
+        return True
+    tangent = forward_ad.unpack_dual(tensor).tangent  # type: ignore[no-untyped-call]
+    return tangent is None

@@ -1,0 +1,134 @@
+"""Values and gradients where scores, weights and shapes are as hard as they get."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.losses import fuzzing
+from tests.losses.samples import ALL, PER_SAMPLE, Case
+from zlpr.losses import (
+    adaptive_threshold_loss,
+    bce_loss,
+    bp_mll_loss,
+    circle_loss,
+    cross_entropy_loss,
+    distribution_balanced_loss,
+    focal_loss,
+    hbm_loss,
+    hill_loss,
+    lsep_loss,
+    ranking_loss,
+    warp_loss,
+)
+
+INF = math.inf
+
+
+def by_name(cases: list[Case]):  # type: ignore[no-untyped-def]
+    return pytest.mark.parametrize("case", cases, ids=lambda case: case.name)
+
+
+def value_and_slope(loss, scores, targets, **options) -> tuple[float, list[float]]:  # type: ignore[no-untyped-def]
+    s = torch.tensor([scores], requires_grad=True)
+    value = loss(s, torch.tensor([targets]), **options)
+    return value.item(), torch.autograd.grad(value, s)[0][0].tolist()
+
+
+@pytest.mark.parametrize("way", [way for way in fuzzing.WAYS if way.split()[0] != "zlpr"])
+def test_hard_cases_are_as_in_extended_precision(way: str) -> None:
+    for number in range(60):
+        case = fuzzing.make_case(1, number, (way,))
+        assert not fuzzing.complaints(case), f"bench/fuzz_losses.py --losses {way} --case {number}"
+
+
+@by_name(ALL)
+@pytest.mark.parametrize("shape", [(3, 0), (0, 4), (0, 0)])
+def test_shapes_with_a_zero_have_no_loss(case: Case, shape: tuple[int, int]) -> None:
+    options = {}
+    if case.info.needs_label_counts:
+        options = {"label_counts": torch.ones(shape[1]), "num_samples": 3}
+    scores = torch.zeros(shape, requires_grad=True)
+    value = case.info.function(scores, torch.zeros(shape), **options)
+    assert value == 0
+    assert torch.autograd.grad(value, scores)[0].shape == shape
+
+
+@pytest.mark.parametrize(
+    "loss", [lsep_loss, bp_mll_loss, hbm_loss, adaptive_threshold_loss, cross_entropy_loss]
+)
+def test_the_slope_at_an_infinite_wrong_score_is_the_limits(loss) -> None:  # type: ignore[no-untyped-def]
+    value, slope = value_and_slope(loss, [INF, 0.0], [0, 1])
+    assert value > 1e37
+    assert slope[0] == 1.0
+    right, flat = value_and_slope(loss, [INF, -INF], [1, 0])
+    assert right == 0 or right < -1e37  # the log form of BP-MLL has no lower bound
+    assert flat[1] == 0 or loss is bp_mll_loss
+
+
+@pytest.mark.parametrize("loss", [cross_entropy_loss, adaptive_threshold_loss])
+def test_a_sure_and_right_label_costs_nothing(loss) -> None:  # type: ignore[no-untyped-def]
+    value, slope = value_and_slope(loss, [INF, 0.0], [1, 0])
+    below = 0.0 if loss is cross_entropy_loss else math.log(2)
+    assert value == pytest.approx(below)
+    assert slope[0] == 0
+
+
+@pytest.mark.parametrize("score", [17.0, 30.0, 60.0])
+@pytest.mark.parametrize("loss", [cross_entropy_loss, adaptive_threshold_loss])
+def test_a_small_loss_keeps_its_digits(loss, score: float) -> None:  # type: ignore[no-untyped-def]
+    value, slope = value_and_slope(loss, [score, -INF], [1, 0], label_mask=torch.tensor([1, 1]) > 0)
+    if loss is cross_entropy_loss:
+        value, slope = value_and_slope(loss, [score, 0.0], [1, 0])
+    assert value == pytest.approx(math.log1p(math.exp(-score)), rel=1e-5)
+    assert slope[0] == pytest.approx(-1 / (1 + math.exp(score)), rel=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("loss", [focal_loss, hill_loss, circle_loss, bce_loss])
+def test_slopes_are_numbers_at_the_largest_and_at_infinite_scores(loss, dtype) -> None:  # type: ignore[no-untyped-def]
+    for size in (torch.finfo(dtype).max, INF):
+        scores = torch.tensor([[size, -size, size, -size]], dtype=dtype, requires_grad=True)
+        value = loss(scores, torch.tensor([[1, 0, 0, 1]]))
+        (slope,) = torch.autograd.grad(value, scores)
+        assert not value.isnan()
+        assert slope.isfinite().all()
+
+
+@pytest.mark.parametrize("loss", [ranking_loss, warp_loss])
+def test_large_weights_are_no_nan(loss) -> None:  # type: ignore[no-untyped-def]
+    value, slope = value_and_slope(loss, [0.0, 0.5], [1, 0], label_weight=1e30, pos_weight=1e30)
+    assert value > 1e37
+    assert slope[0] < -1e37
+    assert slope[1] > 1e37
+
+
+def test_the_hinges_do_not_see_a_label_that_is_far_on_the_right_side() -> None:
+    near, _ = value_and_slope(ranking_loss, [0.5, 0.0, 0.2], [1, 0, 0])
+    far, slope = value_and_slope(ranking_loss, [0.5, 0.0, 0.2, 1e30], [1, 0, 0, 1])
+    assert far == pytest.approx(near)
+    assert slope[3] == 0
+
+
+def test_without_steepness_an_empty_sample_weighs_as_any_other() -> None:
+    counts = torch.tensor([3, 1])
+    options = {"label_counts": counts, "num_samples": 4, "beta": 0.0, "alpha": 0.1}
+    value, slope = value_and_slope(distribution_balanced_loss, [1.0, -1.0], [0, 0], **options)
+    unweighted = distribution_balanced_loss(
+        torch.tensor([[1.0, -1.0]]), torch.tensor([[0, 0]]), **{**options, "alpha": 0.6 - 0.5}
+    )
+    assert value == pytest.approx(unweighted.item())
+    assert all(map(math.isfinite, slope))
+
+
+@by_name(PER_SAMPLE)
+def test_a_sample_without_weight_counts_for_nothing_whatever_its_loss(case: Case) -> None:
+    scores = torch.full((2, 7), -3e38, requires_grad=True)
+    targets = torch.ones(2, 7)
+    targets[:, 0] = 0
+    takes_weight = "pos_weight" in case.info.function.__kwdefaults__
+    weight: dict[str, float | Tensor] = {"pos_weight": 1e30} if takes_weight else {}
+    value = case.loss(scores, targets, sample_weight=torch.zeros(2), **weight)
+    assert value == 0
+    assert (torch.autograd.grad(value, scores)[0] == 0).all()
