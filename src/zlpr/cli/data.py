@@ -129,6 +129,7 @@ def _entry(source: "Source", name: str) -> dict[str, Any]:
         "summary": source.summary,
         "address": source.address,
         "terms": source.terms,
+        "not_known": source.not_known or None,
         "download": bool(source.files),
         "published": _published(name).get("all"),
     }
@@ -386,6 +387,8 @@ def _tell_where(args: argparse.Namespace, source: "Source", folder: Path) -> int
         return 1
     say(f"{source.name} has no public address to fetch it from.")
     say(f"where: {source.address}\nterms: {source.terms}\nhow: {source.instructions}")
+    if source.not_known:
+        say(f"not known: {source.not_known}")
     say(f"then: put {source.expects} into {folder} and run")
     say(f"  zlpr data prepare {args.name} --raw {folder}")
     return 1

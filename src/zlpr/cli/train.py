@@ -165,6 +165,7 @@ def _summary(result: "FitResult", config: "TrainingConfig", out: Path) -> dict[s
         "metrics": result.figures,
         "chosen": dict(result.chosen),
         "decoding": result.model.decoder.to_config(),
+        "decision": result.choice.to_dict(),
         "num_features": result.num_features,
         "seconds": result.seconds,
     }
@@ -180,6 +181,8 @@ def _report(result: "FitResult", config: "TrainingConfig", out: Path) -> None:
         f"{name} {value:.3g}" for name, value in decoding.items() if isinstance(value, float)
     )
     say(f"chosen on validation: {chosen}; decoding by {rule}{f' ({details})' if details else ''}")
+    if result.choice.judged:
+        say(f"  {result.choice.describe()}")
     say(f"trained in {result.seconds:.1f} s, {result.num_features:,} features")
     say()
     headers, rows = figure_rows(result.figures)

@@ -12,7 +12,7 @@ from zlpr.decoding.sample_threshold import SampleThreshold
 from zlpr.decoding.threshold import PerLabelThreshold, Threshold, ZeroBound
 from zlpr.decoding.top_k import TopK
 
-__all__ = ["available", "create", "from_config"]
+__all__ = ["available", "create", "from_config", "rules_of_scores"]
 
 _RULES: dict[str, type[Rule]] = {
     rule.name: rule
@@ -40,6 +40,16 @@ def available() -> tuple[str, ...]:
         ('zero', 'threshold', 'top_k', 'label_count')
     """
     return tuple(_RULES)
+
+
+def rules_of_scores() -> tuple[str, ...]:
+    """Names of the rules that need nothing but scores.
+
+    Examples:
+        >>> "feature_count" in rules_of_scores()
+        False
+    """
+    return tuple(name for name, rule in _RULES.items() if not rule.needs_features)
 
 
 def create(name: str, **parameters: Any) -> Rule:

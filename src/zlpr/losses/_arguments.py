@@ -194,6 +194,8 @@ def check_indices(indices: Tensor, scores: Tensor, *, num_labels: int | None) ->
             f"indices must have the shape {(*scores.shape[:-1], 'K')} for scores of shape "
             f"{tuple(scores.shape)}, got {tuple(indices.shape)}"
         )
+    if indices.numel() == 0:
+        return
     low, high = extremes(indices)
     if low < -1 or (num_labels is not None and high >= num_labels):
         end = "the number of labels" if num_labels is None else num_labels

@@ -84,8 +84,8 @@ def _side(exponents: Tensor, coefficients: Tensor) -> Tensor:
         return exponents.sum(dim=-1)
     counted = torch.where(coefficients > 0, exponents, -torch.inf).detach()
     shift = counted.amax(dim=-1, keepdim=True).clamp(min=0.0)
-    # What does not count may exceed the shift by any amount.
-    total = (coefficients * (exponents - shift).clamp(max=0.0).exp()).sum(dim=-1)
+    # What does not count may exceed the shift by any amount, and its coefficient has a slope.
+    total = (coefficients * (exponents - shift).clamp(max=80.0).exp()).sum(dim=-1)
     is_empty = total == 0
     log_total = shift.squeeze(-1) + torch.where(is_empty, 1.0, total).log()
     return torch.where(is_empty, 0.0, F.softplus(log_total, threshold=LINEAR_FROM))
