@@ -96,6 +96,8 @@ def run(args: argparse.Namespace) -> int:
     folder = RunFolder(Path(args.out))
     command = shlex.join(["zlpr", *sys.argv[1:]])
     todo = plan(_grid(args), folder, command, overwrite=args.overwrite)
+    for note in todo.notes:
+        _say(note)
     before = len(todo.cells) - len(todo.missing)
     _say(_opening(len(todo.cells), before))
     try:
