@@ -255,6 +255,7 @@ def test_download_says_where_the_others_are(name, tmp_path, monkeypatch, capsys)
     assert code == 1
     assert source.address in out
     assert source.terms in out
+    assert source.not_known in out
     assert f"zlpr data prepare {name} --raw" in out
     assert list(tmp_path.iterdir()) == []
 

@@ -34,7 +34,7 @@ def test_regret_prints_means_with_errors_and_draws_them(tmp_path, capsys):
 
 def test_regret_as_json_is_the_same_numbers(capsys):
     assert main(["theory", "regret", "--populations", "2", "--json"]) == 0
-    numbers = json.loads(capsys.readouterr().out)["regret"]
+    numbers = json.loads(capsys.readouterr().out)["regret"]["losses"]
     assert {"loss", "metric", "dependence", "cut", "mean", "error"} == set(numbers[0])
 
 

@@ -72,7 +72,9 @@ def outcome(
         own = {name: own[name] for name in SCORE_METRICS}
     for name in SCORE_METRICS:
         fitted[name] = own[name]
-    decoded = Decoded(own, fitted)
+    decoded = Decoded(
+        own, fitted, {name: fitted[name] for name in fitted if name not in SCORE_METRICS}
+    )
     bins = tuple(
         ReliabilityBin(p, min(1.0, p * (0.8 + quality)), 100 + 10 * i)
         for i, p in enumerate(i / 10 + 0.05 for i in range(10))

@@ -57,6 +57,15 @@ def test_the_figures_are_those_of_a_training_by_hand(path, zlpr_record):
     for name in ("subset_accuracy", "example_f1", "micro_f1", "macro_f1"):
         rule = decoding.Threshold().fit(validation, fitted.validation_scores, metric=name)
         expected = metrics.evaluate(test.labels, y_pred=rule(scores))[name]
+        assert decoded.threshold[name] == pytest.approx(expected)
+        chosen = decoding.choose(
+            validation,
+            fitted.validation_scores,
+            name,
+            rules=decoding.rules_of_scores(),
+            train_labels=parts.train.labels,
+        )
+        expected = metrics.evaluate(test.labels, y_pred=chosen(scores))[name]
         assert decoded.fitted[name] == pytest.approx(expected)
     assert decoded.fitted["average_precision"] == decoded.own["average_precision"]
 
@@ -67,7 +76,8 @@ def test_a_loss_that_only_ranks_decides_by_its_second_stage(lsep_record):
     assert {"average_precision", "ranking_loss"} <= set(outcome.evaluation.test.own)
     assert 0 < outcome.evaluation.test.fitted["micro_f1"] <= 1
     assert outcome.decoding.own is None
-    assert outcome.decoding.fitted["micro_f1"]["rule"] == "label_count"
+    assert outcome.decoding.fitted["micro_f1"]["rule"] != "zero"
+    assert outcome.evaluation.test.threshold.keys() == outcome.decoding.fitted.keys()
     assert outcome.per_label.own_f1 is None
     assert outcome.reliability.raw is None
 

@@ -1,5 +1,5 @@
 from tests.compare.synthetic import RANKING, grid, record
-from zlpr.compare.results import COLUMNS, FITTED, OWN, Results, Setting
+from zlpr.compare.results import COLUMNS, FITTED, OWN, THRESHOLD, Results, Setting
 
 
 def test_the_paper_has_22_tables_of_which_6_have_rankers():
@@ -12,9 +12,10 @@ def test_the_paper_has_22_tables_of_which_6_have_rankers():
 
 def test_columns_stand_side_by_side_and_ranking_metrics_once():
     titles = [column.title for column in COLUMNS]
-    assert titles[:2] == ["SubACC (own bound)", "SubACC (fitted)"]
+    ways = ("own bound", "one threshold", "chosen rule")
+    assert titles[:3] == [f"SubACC ({way})" for way in ways]
     assert titles[-2:] == ["AvgPrec", "RankLoss"]
-    assert len(COLUMNS) == len(OWN) + len(FITTED) == 10
+    assert len(COLUMNS) == len(OWN) + len(THRESHOLD) + len(FITTED) == 14
 
 
 def test_values_are_by_seed_and_rankers_decide_only_when_fitted():

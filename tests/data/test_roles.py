@@ -5,7 +5,7 @@ import json
 import pytest
 
 from zlpr._errors import UserError
-from zlpr.data import read
+from zlpr.data import Dataset, read, write
 
 
 def _csv(tmp_path, rows, header="text,l1,l2,l3"):
@@ -98,3 +98,38 @@ def test_where_no_column_looks_like_a_text_the_user_is_asked(tmp_path):
 def test_the_text_that_the_user_names_is_no_label(tmp_path):
     path = _csv(tmp_path, ["1,0,1", "0,1,1"], "numbers,l1,l2")
     assert read(path, text="numbers").label_names == ("l1", "l2")
+
+
+def test_one_bad_cell_of_the_split_column_does_not_undo_the_split(tmp_path):
+    rows = [f"text {i},{'test' if i % 3 else 'train'},a" for i in range(9)]
+    rows[0] = "text,holdout,a"
+    with pytest.raises(UserError, match=r"line 2, column 'split': expected train, validation or"):
+        read(_csv(tmp_path, rows, "text,split,labels"))
+    rows = [f"text {i},{i},a" for i in range(9)]
+    assert read(_csv(tmp_path, rows, "text,split,labels")).split is None
+
+
+@pytest.mark.parametrize("cell", ["['a', 'b']", "{'a', 'b'}", "('a', 'b')", '["a", "b"]'])
+def test_collections_as_python_prints_them(tmp_path, cell):
+    quoted = cell.replace('"', '""')
+    path = _csv(tmp_path, [f'x,"{quoted}"', "y,a"], "text,labels")
+    assert read(path).label_sets() == [("a", "b"), ("a",)]
+
+
+@pytest.mark.parametrize("cell", ["{'a': 1}", "[" * 100_000 + "]", "[" + "-" * 100_000 + "1]"])
+def test_brackets_that_are_no_flat_collection(tmp_path, cell):
+    with pytest.raises(UserError, match=r"column 'labels': expected a list of labels"):
+        read(_csv(tmp_path, [f'x,"{cell}"'], "text,labels"))
+
+
+def test_labels_in_brackets_survive_a_table(tmp_path):
+    sets = [("(other)", "{x}"), ("('a')", "[b]"), ("{'c'}",)]
+    data = Dataset.from_label_sets(sets, texts=["x", "y", "z"])
+    write(data, tmp_path / "b.csv")
+    assert read(tmp_path / "b.csv").label_sets() == [tuple(sorted(names)) for names in sets]
+    assert read(_csv(tmp_path, ["x,(other)"], "text,labels")).label_names == ("(other)",)
+
+
+def test_a_label_that_another_program_writes_for_an_empty_cell_is_said(tmp_path):
+    data = read(_csv(tmp_path, ["x,nan", "y,a"], "text,labels"))
+    assert "a label is called 'nan'; was its cell empty?" in data.notes[0]

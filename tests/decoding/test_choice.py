@@ -86,11 +86,13 @@ def test_rules_may_be_given_and_stay_untouched():
         choose(CASE.true, CASE.scores, "ranking_loss")
 
 
-@pytest.mark.parametrize(("samples", "weighed"), [(49, ["zero", "threshold"]), (9, []), (1, [])])
+@pytest.mark.parametrize(
+    ("samples", "weighed"), [(49, ["zero", "threshold", "top_k", "label_count"]), (9, []), (1, [])]
+)
 def test_small_validation_parts_fall_back_to_simple_rules(samples, weighed):
     choice = weigh(CASE.true[:samples], CASE.scores[:samples], "subset_accuracy")
     assert [judged.name for judged in choice.judged] == weighed
-    assert choice.rule.name in ("zero", "threshold")
+    assert choice.rule.name in (weighed or ["zero"])
     assert ("too few to choose on" in choice.describe()) == (not weighed)
 
 
@@ -120,3 +122,8 @@ def test_the_choice_is_the_same_every_time_and_plain_json():
     assert one.describe().startswith(
         f"{one.rule.name}, chosen for example-based F1 on 150 samples: 0."
     )
+
+
+def test_nine_samples_of_a_loss_that_only_ranks_get_a_learned_number():
+    rule = choose(CASE.true[:9], CASE.scores[:9], rules=["threshold", "top_k", "label_count"])
+    assert rule.name == "label_count"

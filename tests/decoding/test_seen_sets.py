@@ -32,12 +32,14 @@ def test_frequencies_written_out():
     pair = math.log((3 + 1) / (chance[0] * chance[2] * 6 + 1))
     never = math.log(1 / (chance[0] * chance[1] * 6 + 1))
     np.testing.assert_allclose(found.attraction[0], [0, never, pair], rtol=1e-6)
+    np.testing.assert_allclose(found.set_attraction, [pair, 0, 0, 0], rtol=1e-6)
 
 
 def test_sets_are_looked_up_by_their_keys():
     found = seen()
     keys = torch.stack([found.keys[list(labels)].sum() for labels in ([0, 2], [], [1, 2], [1])])
-    assert found.count(keys).tolist() == [3, 1, 0, 1]
+    assert found.find(keys).tolist() == [0, 1, -1, 3]
+    assert found.how_often_or_never[found.find(keys)].tolist() == [3, 1, 0, 1]
 
 
 def test_no_more_is_kept_than_fits(monkeypatch):

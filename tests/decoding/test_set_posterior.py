@@ -16,7 +16,7 @@ def test_terms_written_out():
     seen = SeenSets(5, ((0, 2), (1,), (), (0, 2, 3)), (6, 3, 2, 1))
     scores = torch.from_numpy(CASE.scores[:8]).double()
     logits = 1.7 * scores - 0.2
-    candidates = propose(scores, logits, seen, largest=3)
+    candidates = propose(scores, logits, seen)
     terms = set_terms(candidates, scores, logits, seen, None)
     counts = dict(zip(seen.sets, seen.counts, strict=True))
     chance = (seen.label_counts + 0.5) / 13
@@ -45,7 +45,7 @@ def test_terms_written_out():
 def test_a_samples_own_set_is_not_counted_for_it():
     seen = SeenSets(5, ((0,), (1,)), (2, 1))
     scores = torch.zeros(2, 5).double()
-    candidates = propose(scores, scores, seen, largest=1)
+    candidates = propose(scores, scores, seen)
     own = torch.stack([seen.keys[0], seen.keys[1]])
     with_own, without = (set_terms(candidates, scores, scores, seen, x) for x in (None, own))
     difference = (with_own - without)[:, :, 5]

@@ -1,4 +1,5 @@
 import errno
+import hashlib
 import json
 import shutil
 import subprocess
@@ -6,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from safetensors import numpy as safetensors_numpy
 
 import zlpr
 from tests.models import fitted
@@ -189,3 +191,102 @@ def test_an_empty_folder_is_taken(tmp_path):
     fitted.result().model.save(tmp_path / "new")
     shutil.copytree(tmp_path / "new", tmp_path / "moved")
     assert zlpr.load(tmp_path / "moved").record.loss == "zlpr"
+
+
+def _damage(saved, name, change):
+    """Change a file and make the checksums match, as somebody who means harm would."""
+    (saved / name).write_bytes(change((saved / name).read_bytes()))
+    config = json.loads((saved / "config.json").read_text())
+    config["files"] = {
+        file: hashlib.sha256((saved / file).read_bytes()).hexdigest() for file in config["files"]
+    }
+    (saved / "config.json").write_text(json.dumps(config))
+
+
+def _with_nan(content):
+    tensors = safetensors_numpy.load(content)
+    tensors["weight"][0, 0] = np.nan
+    return safetensors_numpy.save(tensors)
+
+
+def _without_a_term(content):
+    held = json.loads(content)
+    del held["views"][0]["terms"][-1], held["views"][0]["counts"][-1]
+    return json.dumps(held).encode()
+
+
+def _edited(**entries):
+    return lambda content: json.dumps({**json.loads(content), **entries}).encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("model.safetensors", lambda content: content[:-50], "not a model this version can read"),
+        ("model.safetensors", lambda content: b"\xff" * 20, "not a model this version can read"),
+        ("model.safetensors", _with_nan, "a weight is not a finite number"),
+        ("vocabulary.json", _without_a_term, "terms, but the weights are for"),
+        ("vocabulary.json", lambda content: b"[]", "not a model this version can read"),
+        ("vocabulary.json", lambda content: b"[" * 100_000, "not a model this version can read"),
+        ("vocabulary.json", _edited(views=[]), "0 terms, but the weights are for"),
+    ],
+)
+def test_damage_under_matching_checksums_is_one_line(saved, name, change, message):
+    _damage(saved, name, change)
+    with pytest.raises(UserError, match=message) as refused:
+        zlpr.load(saved)
+    assert "\n" not in str(refused.value)
+    assert str(saved) in str(refused.value)
+
+
+def test_two_labels_of_one_name(saved):
+    config = json.loads((saved / "config.json").read_text())
+    config["id2label"]["1"] = config["id2label"]["0"]
+    (saved / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UserError, match="id2label: expected a name of its own for every label"):
+        zlpr.load(saved)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "vocabulary.json"])
+def test_a_list_of_files_that_leaves_one_out(saved, name):
+    config = json.loads((saved / "config.json").read_text())
+    del config["files"][name]
+    (saved / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UserError, match=f"{name}: not among the model's files"):
+        zlpr.load(saved)
+
+
+def test_a_configuration_that_is_nested_too_deeply(saved):
+    (saved / "config.json").write_text("[" * 100_000)
+    with pytest.raises(UserError, match="not valid JSON"):
+        zlpr.load(saved)
+
+
+@pytest.mark.parametrize("entry", ["calibrator", "decoding", "training"])
+def test_an_entry_of_another_kind_is_named_with_its_folder(saved, entry):
+    edit(saved, **{entry: []})
+    with pytest.raises(UserError) as refused:
+        zlpr.load(saved)
+    assert str(saved) in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_three_processes_that_save_into_one_folder_lose_nothing(saved, tmp_path):
+    code = f"""
+import zlpr
+model = zlpr.load({str(saved)!r})
+try:
+    model.save({str(tmp_path / "shared")!r})
+    print("saved")
+except zlpr.UserError as fault:
+    print(fault)
+"""
+    processes = [
+        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    answers = sorted(process.communicate()[0].strip() for process in processes)
+    assert answers.count("saved") == 1
+    assert all("holds a model already" in answer for answer in answers if answer != "saved")
+    assert zlpr.load(tmp_path / "shared").label_names == zlpr.load(saved).label_names
+    assert not list(tmp_path.glob(".shared*"))

@@ -6,7 +6,7 @@ import pytest
 from tests.models import fitted
 from zlpr import metrics
 from zlpr._errors import UserError
-from zlpr.decoding import Threshold
+from zlpr.decoding import Threshold, TopK, rules_of_scores, weigh
 from zlpr.training import TrainingConfig, fit
 
 
@@ -15,8 +15,15 @@ def test_the_decoder_and_the_calibrator_are_fitted_on_validation():
     result = fitted.result()
     scores = result.model.predict_scores(validation.texts)
     np.testing.assert_allclose(scores, result.validation_scores, atol=1e-6)
-    expected = Threshold().fit(validation.labels, result.validation_scores, metric="micro_f1")
-    assert result.model.decoder.to_config() == expected.to_config()
+    expected = weigh(
+        validation.labels,
+        result.validation_scores,
+        rules=rules_of_scores(),
+        train_labels=train.labels,
+    )
+    assert result.model.decoder == expected.rule
+    assert result.choice == expected
+    assert result.model.record.decision == expected.to_dict()
     assert result.model.calibrator.link_scale == 2.0
     assert len(result.model.calibrator.bias) == train.num_labels
 
@@ -24,14 +31,49 @@ def test_the_decoder_and_the_calibrator_are_fitted_on_validation():
 @pytest.mark.parametrize(
     ("loss", "decode", "rule"),
     [
-        ("zlpr", "auto", "threshold"),
-        ("lsep", "auto", "label_count"),
+        ("lsep", "label_count", "label_count"),
+        ("zlpr", "label_sets", "label_sets"),
         ("zlpr", "zero", "zero"),
         ("bce", "per_label_threshold", "per_label_threshold"),
     ],
 )
 def test_the_rule_is_the_one_asked_for(loss, decode, rule):
     assert fitted.result(loss, decode).model.decoder.to_config()["rule"] == rule
+
+
+def test_a_loss_that_only_ranks_is_not_cut_at_zero():
+    names = [judged.name for judged in fitted.result("lsep").choice.judged]
+    assert names
+    assert "zero" not in names
+
+
+def test_decisions_by_hand_are_not_fitted():
+    train, validation, _ = fitted.parts()
+
+    def decoder(**settings):
+        config = TrainingConfig(regularisation=1.0, **settings)
+        return fit(train, validation, config).model.decoder
+
+    assert decoder(threshold=0.7) == Threshold(0.7)
+    assert decoder(top=2) == TopK(2)
+    floored = decoder(top=2, min_probability=0.4)
+    assert floored.rule == TopK(2)
+    assert floored.min_probability == 0.4
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"threshold": 1.0, "top": 2}, "not both"),
+        ({"decode": "zero", "top": 2}, "give one of them"),
+        ({"min_probability": 2.0}, r"must lie in \[0, 1\]"),
+        ({"top": -1}, "k must be a whole number"),
+        ({"decode": "feature_count"}, "feature_count"),
+    ],
+)
+def test_wrong_decisions_are_refused_before_training(settings, words):
+    with pytest.raises(UserError, match=words):
+        TrainingConfig(**settings)
 
 
 def test_the_record_says_where_the_model_comes_from():

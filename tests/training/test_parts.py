@@ -6,7 +6,7 @@ import pytest
 from zlpr._errors import UserError
 from zlpr.data import demo, load
 from zlpr.training import divide
-from zlpr.training.parts import combine
+from zlpr.training.parts import combine, divide_again
 
 
 @pytest.fixture(scope="module")
@@ -60,3 +60,12 @@ def test_a_models_record_says_how_its_data_came_apart(data):
     assert (record["split_method"], record["split_seed"]) == ("stratified", 7)
     assert record["train_samples"] + record["validation_samples"] + record["test_samples"] == 160
     assert len(record["sha256"]) == 64
+
+
+def test_a_division_that_cannot_be_made_again_is_refused(data):
+    known = divide(data, seed=1).describe()
+    divided, said = divide_again(data, known)
+    assert "trained on a part of this data" in said
+    assert len(divided.part("train")) == known["train_samples"]
+    with pytest.raises(UserError, match="divides in another way"):
+        divide_again(data, {**known, "train_samples": known["train_samples"] + 1})

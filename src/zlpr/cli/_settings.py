@@ -13,7 +13,7 @@ _ELSEWHERE = frozenset({"model", "loss_params"})
 
 
 @dataclasses.dataclass(frozen=True)
-class Setting:
+class Flag:
     """A setting as a flag.
 
     Attributes:
@@ -31,18 +31,18 @@ class Setting:
     kinds: tuple[str, ...]
 
     @property
-    def flag(self) -> str:
+    def spelling(self) -> str:
         """As the command line spells it."""
         return f"--{self.path[-1].replace('_', '-')}"
 
 
-def settings() -> list[Setting]:
+def settings() -> list[Flag]:
     """Every setting of every kind, each once; those that all kinds share first."""
     from zlpr.training.config import TrainingConfig
     from zlpr.training.registry import config_of_kind
 
     shared = {setting.path: setting for setting in _fields(TrainingConfig, ())}
-    own: dict[tuple[str, ...], Setting] = {}
+    own: dict[tuple[str, ...], Flag] = {}
     for kind in registry.available():
         for setting in _fields(config_of_kind(kind), (kind,)):
             if setting.path not in shared:
@@ -74,7 +74,7 @@ def given_settings(args: argparse.Namespace) -> dict[str, Any]:
     return given
 
 
-def _fields(kind: Any, kinds: tuple[str, ...], path: tuple[str, ...] = ()) -> Iterator[Setting]:
+def _fields(kind: Any, kinds: tuple[str, ...], path: tuple[str, ...] = ()) -> Iterator[Flag]:
     hints = get_type_hints(kind)
     for entry in dataclasses.fields(kind):
         if entry.name in _ELSEWHERE:
@@ -83,10 +83,10 @@ def _fields(kind: Any, kinds: tuple[str, ...], path: tuple[str, ...] = ()) -> It
             yield from _fields(hints[entry.name], kinds, (*path, entry.name))
         else:
             shown = dict(entry.metadata)
-            yield Setting((*path, entry.name), hints[entry.name], entry.default, shown, kinds)
+            yield Flag((*path, entry.name), hints[entry.name], entry.default, shown, kinds)
 
 
-def _add_flag(group: Any, setting: Setting) -> None:
+def _add_flag(group: Any, setting: Flag) -> None:
     """Given values are told from defaults by None: which defaults hold, the kind knows."""
     help_ = setting.shown["help"]
     if setting.default is not None and setting.default != ():
@@ -96,7 +96,7 @@ def _add_flag(group: Any, setting: Setting) -> None:
     options = {"help": help_.replace("%", "%%"), "default": None, **_parsing(setting.type)}
     if "metavar" in setting.shown:
         options["metavar"] = setting.shown["metavar"]
-    group.add_argument(setting.flag, **options)
+    group.add_argument(setting.spelling, **options)
 
 
 def _parsing(kind: Any) -> dict[str, Any]:

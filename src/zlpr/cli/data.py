@@ -130,6 +130,7 @@ def _entry(source: "Source", name: str) -> dict[str, Any]:
         "summary": source.summary,
         "address": source.address,
         "terms": source.terms,
+        "not_known": source.not_known or None,
         "download": bool(source.files),
         "published": _published(name).get("all"),
     }
@@ -387,6 +388,8 @@ def _tell_where(args: argparse.Namespace, source: "Source", folder: Path) -> int
         return 1
     print(f"{source.name} has no public address to fetch it from.")
     print(f"where: {source.address}\nterms: {source.terms}\nhow: {source.instructions}")
+    if source.not_known:
+        print(f"not known: {source.not_known}")
     print(f"then: put {source.expects} into {folder} and run")
     print(f"  zlpr data prepare {args.name} --raw {folder}")
     return 1

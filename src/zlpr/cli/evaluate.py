@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from zlpr._errors import UserError
 from zlpr.cli._console import print_json, print_table
+from zlpr.cli._decision import add_decision_arguments, decide_by_hand
 from zlpr.cli._figures import figure_rows
 from zlpr.cli._progress import progress
 from zlpr.cli._reading import add_reading_arguments, columns_of, load_data
@@ -33,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--zero-bound", action="store_true", help="cut scores at 0, as the paper does"
     )
+    add_decision_arguments(parser)
     parser.add_argument(
         "--unknown-labels",
         choices=("error", "drop"),
@@ -52,6 +54,7 @@ def run(args: argparse.Namespace) -> None:
     from zlpr import load
 
     model = load(args.model)
+    decide_by_hand(model, args)
     data = _part(_read(model, args), args.part)
     with progress(f"predicting {len(data):,} samples"):
         evaluation = Evaluation.of(model, data, zero_bound=args.zero_bound)

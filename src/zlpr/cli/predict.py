@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from zlpr._errors import UserError
+from zlpr.cli._decision import add_decision_arguments, decide_by_hand
 from zlpr.cli._progress import progress
 from zlpr.cli._reading import add_reading_arguments, announce, columns_of, reading_options
 
@@ -43,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="scores and probabilities of every label, not only of the predicted ones",
     )
+    add_decision_arguments(parser)
     parser.add_argument("--out", metavar="FILE", help="write here instead of to standard output")
     add_reading_arguments(parser)
 
@@ -55,6 +57,7 @@ def run(args: argparse.Namespace) -> None:
     if args.texts and args.file:
         raise UserError("give texts or --file, not both")
     model = load(args.model)
+    decide_by_hand(model, args)
     # With answers on the screen they are progress enough.
     waiting = progress(f"predicting into {args.out}") if args.out else nullcontext()
     with waiting, replacing(args.out) if args.out else nullcontext() as beside:

@@ -164,6 +164,7 @@ def _summary(result: "FitResult", out: Path) -> dict[str, Any]:
         "metrics": result.figures,
         "chosen": dict(result.chosen),
         "decoding": result.model.decoder.to_config(),
+        "decision": result.choice.to_dict(),
         "num_features": result.num_features,
         "seconds": result.seconds,
     }
@@ -177,6 +178,8 @@ def _report(result: "FitResult", out: Path) -> None:
         f"{name} {value:.3g}" for name, value in decoding.items() if isinstance(value, float)
     )
     print(f"chosen on validation: {chosen}; decoding by {rule}{f' ({details})' if details else ''}")
+    if result.choice.judged:
+        print(f"  {result.choice.describe()}")
     print(f"trained in {result.seconds:.1f} s, {result.num_features:,} features")
     print()
     headers, rows = figure_rows(result.figures)

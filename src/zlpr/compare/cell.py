@@ -47,7 +47,7 @@ from zlpr.training.fitting import check_data, fit_parts
 from zlpr.training.judging import own_bound
 from zlpr.training.parts import SplitMethod
 from zlpr.training.registry import trainer_of
-from zlpr.training.selection import decode_name
+from zlpr.training.selection import choose_rule
 
 RELIABILITY_BINS = 10
 CURVE_POINTS = 100
@@ -261,11 +261,14 @@ def _judge(settings: Settings, shared: SharedInputs, fitted: _Fitted) -> Outcome
     validation_scores = fitted.result.validation_scores
     test_scores = np.asarray(fitted.result.test_scores)
     own = own_bound(settings.loss.name)
-    rules = _fit_rules(fitted, validation, validation_scores)
+    rules = _fit_rules(fitted, shared.parts.train.labels, validation, validation_scores)
+    cuts = {
+        metric: decoding.Threshold().fit(validation, validation_scores, metric) for metric in rules
+    }
     main = fitted.config.decode_metric
     evaluation = Evaluation(
-        _decoded(validation, validation_scores, own, rules, main),
-        _decoded(test, test_scores, own, rules, main),
+        _decoded(validation, validation_scores, own, rules, cuts, main),
+        _decoded(test, test_scores, own, rules, cuts, main),
     )
     return Outcome(
         data=_facts(shared.parts),
@@ -282,25 +285,36 @@ def _judge(settings: Settings, shared: SharedInputs, fitted: _Fitted) -> Outcome
     )
 
 
-def _fit_rules(fitted: _Fitted, truth: Any, scores: NDArray[np.float32]) -> dict[str, Any]:
+def _fit_rules(
+    fitted: _Fitted, train_labels: Any, truth: Any, scores: NDArray[np.float32]
+) -> dict[str, Any]:
     """A decoding rule per metric of label sets, fitted for it on validation."""
-    main, name = fitted.config.decode_metric, decode_name(fitted.config)
+    main = fitted.config.decode_metric
     rules: dict[str, Any] = {main: fitted.result.model.decoder}
     for metric in METRICS:
         if metric.needs_decision and metric.name not in rules:
-            rules[metric.name] = decoding.create(name).fit(truth, scores, metric=metric.name)
+            chosen = choose_rule(fitted.config, train_labels, truth, scores, metric.name)
+            rules[metric.name] = chosen.rule
     return rules
 
 
 def _decoded(
-    truth: Any, scores: NDArray[np.float32], own: Any, rules: Mapping[str, Any], main: str
+    truth: Any,
+    scores: NDArray[np.float32],
+    own: Any,
+    rules: Mapping[str, Any],
+    cuts: Mapping[str, decoding.Rule],
+    main: str,
 ) -> Decoded:
     at_own_bound = metrics.evaluate(truth, scores, None if own is None else own(scores))
     fitted = metrics.evaluate(truth, scores, rules[main](scores))
     for name, rule in rules.items():
         if name != main:
             fitted[name] = metrics.evaluate(truth, y_pred=rule(scores))[name]
-    return Decoded(_finite(at_own_bound), _finite(fitted))
+    threshold = {
+        name: metrics.evaluate(truth, y_pred=cut(scores))[name] for name, cut in cuts.items()
+    }
+    return Decoded(_finite(at_own_bound), _finite(fitted), _finite(threshold))
 
 
 def _finite(figures: Mapping[str, float]) -> dict[str, float]:

@@ -101,14 +101,17 @@ class DataFacts:
 
 @dataclass(frozen=True)
 class Decoded:
-    """Metrics at the loss's own bound and with the decoding fitted on validation.
+    """Metrics at the loss's own bound, at one threshold, and with the rule that was chosen.
 
     A loss that only ranks has no own bound: `own` then holds the metrics that need scores alone.
-    In `fitted`, each of the paper's metrics of label sets is that of the rule fitted for it.
+    In `fitted`, each of the paper's metrics of label sets is that of the rule chosen and fitted
+    for it on validation; in `threshold`, that of one threshold fitted for it, the same rule for
+    every loss.
     """
 
     own: dict[str, float]
     fitted: dict[str, float]
+    threshold: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -186,11 +186,12 @@ def method(records: Sequence[RunRecord]) -> list[str]:
             "validation, and so was trained anew for each candidate."
         )
     lines.append(
-        "Fitted decoding: one threshold for all labels, chosen on validation for the metric that "
-        "it is judged by; for losses that only rank, a model of the number of labels. Nothing is "
-        "chosen on the test part."
+        "One threshold: the same for all labels, fitted on validation for the metric that it is "
+        "judged by. Chosen rule: the one of all decoding rules that cross-validation on the "
+        "validation part finds best for that metric. Both are the same for every loss, and nothing "
+        "is chosen on the test part."
         if _decode(records) == "auto"
-        else f"Fitted decoding: the rule {_decode(records)}, fitted on validation."
+        else f"Chosen rule: {_decode(records)}, fitted on validation as the one threshold is."
     )
     lines.append(
         "Empty cases count as in the paper: an empty prediction for an empty truth is right, a "

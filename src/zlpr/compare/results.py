@@ -8,7 +8,8 @@ from zlpr.compare.records import RunRecord
 from zlpr.data import published
 from zlpr.metrics import PAPER_METRICS, MetricInfo, info
 
-DecodingName = Literal["own", "fitted"]
+DecodingName = Literal["own", "threshold", "fitted"]
+_WORDS = {"own": "own bound", "threshold": "one threshold", "fitted": "chosen rule"}
 
 
 METRICS = tuple(info(name) for name in PAPER_METRICS)
@@ -17,29 +18,35 @@ METRICS = tuple(info(name) for name in PAPER_METRICS)
 
 @dataclass(frozen=True)
 class Column:
-    """A metric as judged at the loss's own bound or with the fitted decoding."""
+    """A metric as judged at the loss's own bound, at one threshold or with the chosen rule."""
 
     metric: MetricInfo
     decoding: DecodingName
 
     @property
     def title(self) -> str:
-        """The column's heading where both decodings stand side by side."""
+        """The column's heading where the decodings stand side by side."""
         if not self.metric.needs_decision:
             return self.metric.title
-        return f"{self.metric.title} ({'own bound' if self.decoding == 'own' else 'fitted'})"
+        return f"{self.metric.title} ({_WORDS[self.decoding]})"
 
 
 OWN = tuple(Column(metric, "own") for metric in METRICS)
 """The paper's six columns."""
 
 FITTED = tuple(Column(metric, "fitted") for metric in METRICS if metric.needs_decision)
-"""The four columns that a fitted decoding changes."""
+"""The four columns that a decoding changes, with the rule chosen on validation."""
+
+THRESHOLD = tuple(Column(metric, "threshold") for metric in METRICS if metric.needs_decision)
+"""The same with one threshold fitted on validation: the same rule for every loss."""
 
 COLUMNS = tuple(
-    column for metric in METRICS for column in (*OWN, *FITTED) if column.metric is metric
+    column
+    for metric in METRICS
+    for column in (*OWN, *THRESHOLD, *FITTED)
+    if column.metric is metric
 )
-"""All ten, each metric's two ways side by side."""
+"""All fourteen, each metric's three ways side by side."""
 
 
 @dataclass(frozen=True, order=True)
@@ -128,3 +135,5 @@ def _figures(record: RunRecord) -> Iterator[tuple[str, DecodingName, float]]:
             yield metric.name, "own", test.own[metric.name]
         if metric.needs_decision and metric.name in test.fitted:
             yield metric.name, "fitted", test.fitted[metric.name]
+        if metric.needs_decision and metric.name in test.threshold:
+            yield metric.name, "threshold", test.threshold[metric.name]

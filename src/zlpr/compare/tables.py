@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from zlpr._escape import for_markdown, for_spreadsheet, for_terminal
 from zlpr.compare.records import RunRecord
-from zlpr.compare.results import COLUMNS, FITTED, METRICS, OWN, Column, Results, Setting
+from zlpr.compare.results import COLUMNS, FITTED, METRICS, OWN, THRESHOLD, Column, Results, Setting
 from zlpr.compare.statistics import Spread, count_wins, printed, rank_test, standing
 from zlpr.compare.wording import percent
 from zlpr.data import published
@@ -198,15 +198,19 @@ def terminal_rows(table: Table) -> tuple[list[str], list[list[str]]]:
     return [table.first_column, *table.columns], rows
 
 
-def terminal_tables(results: Results, setting: Setting) -> tuple[Table, Table]:
-    """The same figures in two narrow tables: at the own bound, and with fitted decoding."""
-    own, fitted = (setting_table(results, setting, columns) for columns in (OWN, FITTED))
-    own_titles, fitted_titles = (
-        tuple(column.metric.title for column in columns) for columns in (OWN, FITTED)
-    )
-    return (
-        Table(f"{setting}: at each loss's own bound, %", own_titles, own.rows),
-        Table(f"{setting}: decoding fitted on validation, %", fitted_titles, fitted.rows),
+def terminal_tables(results: Results, setting: Setting) -> tuple[Table, ...]:
+    """The same figures in narrow tables: own bound, one threshold, and the chosen rule."""
+    return tuple(
+        Table(
+            f"{setting}: {words}, %",
+            tuple(column.metric.title for column in columns),
+            setting_table(results, setting, columns).rows,
+        )
+        for words, columns in (
+            ("at each loss's own bound", OWN),
+            ("at one threshold fitted on validation", THRESHOLD),
+            ("by the rule chosen on validation", FITTED),
+        )
     )
 
 

@@ -5,7 +5,9 @@ checksum of the first download is kept beside it in `NAME.sha256` (the form that
 reads) and must hold ever after: trust on first use.
 
 While a file is on its way it is called `.NAME.part`, with the server's mark of the version in
-`.NAME.part.version`; the next call asks the server for the rest.
+`.NAME.part.version`; the next call asks the server for the rest. pooch's own downloader starts
+anew: where a download breaks off at nine tenths it takes 1.40 times as long as ours, where none
+does 0.92 times (`bench/download.py`).
 """
 
 import contextlib

@@ -26,6 +26,9 @@ _log = logging.getLogger("zlpr.data")
 LABELS_FILE = "labels.txt"
 """What a folder of data calls the list of its labels, one per line, in order."""
 
+_EMPTY_WORDS = frozenset(["nan", "none", "null", "n/a", "na", "<na>"])
+"""What other programs write for an empty cell."""
+
 LabelNames = Sequence[str] | str | Path
 """Label names in order, or the file that lists them, one per line."""
 
@@ -255,10 +258,13 @@ class _Builder:
         ]
         if not len(self.lengths):
             raise UserError(f"{path}: no rows")
+        names, labels = self._label_matrix()
+        empty = [name for name in names if name.lower() in _EMPTY_WORDS]
+        if empty and self.label_names is None:
+            notes.append(f"{path}: a label is called {quote(empty[0])}; was its cell empty?")
         kept = tuple(note for note in notes if note)
         for note in kept:
             _log.warning(note)
-        names, labels = self._label_matrix()
         features = _stacked(self.features) if self.features else None
         width = None if features is None else int(features.shape[1])
         return Dataset(

@@ -30,6 +30,9 @@ SPLIT_COLUMNS = ("split",)
 DELIMITERS = ("|", ";", ",")
 """What may separate the labels of a cell, the surest sign first."""
 
+LIST_STARTS = ("[", "{'", '{"', "('", '("')
+"""How a cell begins that holds a whole collection of labels, as JSON or Python writes it."""
+
 _KNOWN_NAMES = frozenset([*TEXT_NAMES, *SHORT_TEXT_NAMES, *LABEL_NAMES, *ID_NAMES, *SPLIT_COLUMNS])
 
 MISSING: Any = object()
@@ -135,7 +138,7 @@ def find_roles(
     taken = set(label_columns)
     identifier = _optional(file, table, options.id, ID_NAMES, "id", taken, _is_key)
     group = None if options.group is None else _named(file, names, options.group, "group")
-    split = _optional(file, table, options.split, SPLIT_COLUMNS, "split", taken, _is_part)
+    split = _optional(file, table, options.split, SPLIT_COLUMNS, "split", taken, _is_part, 0.5)
     taken |= {name for name in (identifier, group, split) if name is not None}
     if not options.labelled:
         taken |= {name for name in names if name.lower() in LABEL_NAMES}
@@ -233,14 +236,17 @@ def _optional(
     role: str,
     taken: set[str],
     fits: Callable[[Any], bool],
+    share: float = 1.0,
 ) -> str | None:
-    """The column that the user named, or one that has a usual name and cells that fit."""
+    """The column that the user named, or one with a usual name of whose cells a share fits."""
     if asked is False:
         return None
     if asked is not None:
         return _named(file, list(table), asked, role)
     found = _first((name for name in table if name not in taken), known)
-    return found if found is not None and all(map(fits, table[found])) else None
+    if found is None or sum(map(fits, table[found])) < share * len(table[found]):
+        return None
+    return found
 
 
 def _is_key(value: Any) -> bool:
@@ -474,7 +480,7 @@ class Cells:
 
     def _split(self, text: str) -> Sequence[str]:
         if self.sampled:
-            if text[:1] == "[" and text[-1:] == "]":
+            if text.startswith(LIST_STARTS) and text[-1:] in ("]", ")", "}"):
                 return _bracketed(text)
             self._check_delimiter(text)
         pieces = text.split(self.delimiter) if self.delimiter else [text]
@@ -500,7 +506,9 @@ def _cell_style(values: Sequence[Any], options: ReadOptions) -> tuple[str, bool]
     """The delimiter of label cells, and whether it was only guessed from these first rows."""
     if options.label_delimiter is not None:
         return options.label_delimiter, False
-    texts = [value for value in values if isinstance(value, str) and not value.startswith("[")]
+    texts = [
+        value for value in values if isinstance(value, str) and not value.startswith(LIST_STARTS)
+    ]
     for delimiter in DELIMITERS:
         if any(delimiter in text for text in texts):
             return delimiter, True
@@ -537,13 +545,15 @@ def _all_names(cells: Sequence[list[Any]]) -> bool:
 
 
 _LITERAL = r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|-?\d{1,18}"""
-_PYTHON_LIST = re.compile(rf"\[\s*(?:(?:{_LITERAL})\s*(?:,\s*|(?=\])))*+\]", re.DOTALL)
+_PYTHON_LIST = re.compile(
+    rf"[\[({{]\s*(?:(?:{_LITERAL})\s*(?:,\s*|(?=[\])}}])))*+[\])}}]", re.DOTALL
+)
 
 
 def _bracketed(text: str) -> list[str]:
-    """A list in JSON or as Python prints it, such as ``['a', 'b']``.
+    """A list in JSON or as Python prints lists, tuples and sets, such as ``['a', 'b']``.
 
-    Of Python's syntax only flat lists of texts and integers are taken, and each of them is read by
+    Of Python's syntax only flat ones of texts and integers are taken, and each of them is read by
     itself: what a stranger's cell nests could otherwise exhaust the interpreter's stack.
     """
     value: Any = None

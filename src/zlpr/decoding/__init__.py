@@ -11,13 +11,14 @@ and tensors, and is kept as plain JSON:
 """
 
 from zlpr.decoding._rule import Rule
+from zlpr.decoding.by_hand import by_hand
 from zlpr.decoding.calibration import Calibrator
 from zlpr.decoding.choice import Choice, JudgedRule, choose, weigh
 from zlpr.decoding.expected_f1 import ExpectedF1, expected_f1_curve
 from zlpr.decoding.floor import ProbabilityFloor
 from zlpr.decoding.label_count import FeatureCount, LabelCount
 from zlpr.decoding.label_sets import LabelSets
-from zlpr.decoding.registry import available, create, from_config
+from zlpr.decoding.registry import available, create, from_config, rules_of_scores
 from zlpr.decoding.reliability import (
     ReliabilityCurve,
     expected_calibration_error,
@@ -49,6 +50,7 @@ __all__ = [
     "TopK",
     "ZeroBound",
     "available",
+    "by_hand",
     "choose",
     "create",
     "expected_calibration_error",
@@ -56,5 +58,6 @@ __all__ = [
     "from_config",
     "label_calibration_error",
     "reliability_curve",
+    "rules_of_scores",
     "weigh",
 ]

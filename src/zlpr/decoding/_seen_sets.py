@@ -133,13 +133,29 @@ class SeenSets:
 
     @cached_property
     def attraction(self) -> Tensor | None:
-        """Smoothed log ratio of seen to expected pairs, (L, L), 0 on the diagonal."""
+        """Smoothed log ratio of seen to expected pairs, float64 (L, L), 0 on the diagonal."""
         if self.num_labels > MOST_TABULATED:
             return None
-        together = (self.columns * self.how_often.float()) @ self.columns.T
+        together = ((self.columns * self.how_often.float()) @ self.columns.T).double()
         chance = (self.label_counts + 0.5) / (self.total + 1)
         expected = chance[:, None] * chance * self.total
         return ((together + 1) / (expected + 1)).log().fill_diagonal_(0.0)
+
+    @cached_property
+    def set_attraction(self) -> Tensor:
+        """Attraction of each set's pairs, summed, per label but one; shape (sets,)."""
+        found = torch.zeros(len(self.sets), dtype=torch.float64)
+        if self.attraction is not None:
+            for row, labels in enumerate(self.sets):
+                inside = torch.tensor(labels, dtype=torch.int64)
+                pairs = self.attraction[inside[:, None], inside].sum() / 2
+                found[row] = pairs / max(len(labels) - 1, 1)
+        return found
+
+    @cached_property
+    def how_often_or_never(self) -> Tensor:
+        """Counts with a 0 at the end, so that -1 names a set that was never seen."""
+        return torch.cat([self.how_often, torch.zeros(1, dtype=torch.float64)])
 
     @cached_property
     def keys(self) -> Tensor:
@@ -153,18 +169,15 @@ class SeenSets:
 
     @cached_property
     def _sorted_keys(self) -> tuple[Tensor, Tensor]:
-        """Keys of the sets in ascending order, and the counts that go with them."""
-        sums = torch.tensor(
-            [float(self.keys[list(labels)].sum()) for labels in self.sets], dtype=torch.float64
-        )
-        order = sums.argsort()
-        return sums[order], self.how_often[order]
+        """Keys of the sets in ascending order, and which set each belongs to."""
+        sums = [float(self.keys[list(labels)].sum()) for labels in self.sets]
+        return torch.tensor(sums, dtype=torch.float64).sort()
 
-    def count(self, keys: Tensor) -> Tensor:
-        """How often the sets with these sums of keys were seen; 0 for those never seen."""
-        known, counts = self._sorted_keys
+    def find(self, keys: Tensor) -> Tensor:
+        """Which of the sets have these sums of keys; -1 for those never seen."""
+        known, order = self._sorted_keys
         place = torch.searchsorted(known, keys).clamp_(max=len(known) - 1)
-        return torch.where(known[place] == keys, counts[place], 0.0)
+        return torch.where(known[place] == keys, order[place], -1)
 
 
 def _is_count(value: Any) -> bool:

@@ -18,9 +18,8 @@ __all__ = ["Choice", "JudgedRule", "choose", "weigh"]
 
 FOLDS = 5
 FEW_SAMPLES = 50
-"""Below, a choice among many rules would be one among accidents: only those that cut at zero or
-at one threshold are weighed."""
-SIMPLE = ("zero", "threshold")
+"""Below, a choice among many rules would be one among accidents: only the simplest are weighed."""
+SIMPLE = ("zero", "threshold", "top_k", "label_count")
 MOST_SAMPLES = 5000
 """Rules are weighed on no more; a larger validation part is thinned evenly."""
 
@@ -135,8 +134,9 @@ def weigh(
 
     That is the simplest one which is behind the best by no more than one standard error of their
     difference. The folds are the same in every call. With fewer than fifty samples only the cut at
-    zero and one threshold are compared (of the rules given, where these are among them), with
-    fewer than ten nothing is: the last of these is fitted.
+    zero, one threshold, one number of labels and a learned number are compared (of the rules given,
+    where any of these is among them). With fewer than ten nothing is compared: the cut at zero is
+    taken, or where it is not among the rules the last of these.
 
     Args:
         y_true: true labels of the validation part, shape (samples, labels), dense or CSR.
@@ -154,7 +154,7 @@ def weigh(
     given = _all_rules(data) if rules is None else rules
     weighed = _affordable([create(x) if isinstance(x, str) else deepcopy(x) for x in given], data)
     judged: tuple[JudgedRule, ...] = ()
-    rule = weighed[-1]
+    rule = weighed[0] if weighed[0].name == "zero" else weighed[-1]
     part = data.select(np.arange(0, len(data.true), -(-len(data.true) // MOST_SAMPLES)))
     if len(data.true) >= 2 * FOLDS and len(weighed) > 1:
         judged = _judge(weighed, part)

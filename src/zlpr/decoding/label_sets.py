@@ -26,7 +26,7 @@ __all__ = ["LabelSets"]
 
 BACKGROUND = 32
 """Sets that stand for all that are no candidates, where expectations are taken."""
-TRIED = 16
+TRIED = 8
 """Candidates of which the expected Jaccard index is computed."""
 _CUTS: dict[str, type[Threshold] | type[PerLabelThreshold]] = {
     "micro_f1": Threshold,
@@ -113,14 +113,13 @@ class LabelSets(Rule):
         if self.metric == "subset_accuracy":
             return _pick(candidates.sets, posterior.chances.argmax(1)) > 0
         sets, chances = _with_background(posterior)
-        by_size = _best_of_each_size(sets, chances)
+        by_size, values = _best_of_each_size(sets, chances, self.empty)
         if self.metric == "example_f1":
-            values = _expected_values(by_size, sets, chances, self.metric, self.empty)
             return _pick(by_size, values.argmax(1)) > 0
         likely = posterior.chances.topk(min(TRIED, sets.shape[1] - BACKGROUND), dim=1).indices
         tried = torch.cat([by_size, _pick(candidates.sets, likely)], 1)
-        values = _expected_values(tried, sets, chances, self.metric, self.empty)
-        return _pick(tried, values.argmax(1)) > 0
+        expected = _expected_jaccard(tried, sets, chances, self.empty)
+        return _pick(tried, expected.argmax(1)) > 0
 
     def to_config(self) -> Config:
         """The rule as plain JSON."""
@@ -172,29 +171,31 @@ def _with_background(posterior: Posterior) -> tuple[Tensor, Tensor]:
     return sets, torch.cat([inside * posterior.chances, rest], 1)
 
 
-def _best_of_each_size(sets: Tensor, chances: Tensor) -> Tensor:
-    """The set of each size from 0 up that has the highest expected F1, (samples, sizes, M)."""
+def _best_of_each_size(sets: Tensor, chances: Tensor, empty: Empty) -> tuple[Tensor, Tensor]:
+    """The set of each size with the highest expected F1, and that F1.
+
+    Returns:
+        Shapes (samples, sizes, M) and (samples, sizes); sizes run from 0 up.
+    """
     size = sets.sum(2)
     most = int(size.max())
     sizes = torch.arange(1, most + 1, dtype=sets.dtype)
     weighted = chances[:, :, None] * (size[:, :, None] == sizes)
     joint = sets.mT @ weighted  # P(label, size), shape (samples, M, sizes)
-    found = [torch.zeros_like(sets[:, 0])]
+    none = (chances * (size == 0)).sum(1)
+    found, values = [torch.zeros_like(sets[:, 0])], [none if empty == "paper" else 0 * none]
     for taken in range(1, min(most + 1, sets.shape[2]) + 1):
-        worth = joint @ (1 / (sizes + taken))
-        best = worth.topk(taken, dim=1).indices
-        found.append(torch.zeros_like(worth).scatter_(1, best, 1.0))
-    return torch.stack(found, 1)
+        best = (joint @ (2 / (sizes + taken))).topk(taken, dim=1)
+        found.append(torch.zeros_like(found[0]).scatter_(1, best.indices, 1.0))
+        values.append(best.values.sum(1))
+    return torch.stack(found, 1), torch.stack(values, 1)
 
 
-def _expected_values(
-    decisions: Tensor, sets: Tensor, chances: Tensor, metric: str, empty: Empty
-) -> Tensor:
-    """Expected F1 or Jaccard index of each decision, shape (samples, decisions)."""
+def _expected_jaccard(decisions: Tensor, sets: Tensor, chances: Tensor, empty: Empty) -> Tensor:
+    """Expected Jaccard index of each decision, shape (samples, decisions)."""
     both = decisions @ sets.mT
-    sizes = decisions.sum(2)[:, :, None] + sets.sum(2)[:, None]
-    numerator, denominator = (2 * both, sizes) if metric == "example_f1" else (both, sizes - both)
-    values = numerator / denominator.clamp(min=1)
+    either = decisions.sum(2)[:, :, None] + sets.sum(2)[:, None] - both
+    values = both / either.clamp(min=1)
     if empty == "paper":
-        values = values + (sizes == 0)
+        values = values + (either == 0)
     return (values @ chances[:, :, None]).squeeze(2)

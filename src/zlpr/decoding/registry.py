@@ -12,7 +12,7 @@ from zlpr.decoding.sample_threshold import SampleThreshold
 from zlpr.decoding.threshold import PerLabelThreshold, Threshold, ZeroBound
 from zlpr.decoding.top_k import TopK
 
-__all__ = ["available", "create", "from_config"]
+__all__ = ["available", "create", "from_config", "rules_of_scores"]
 
 _RULES: dict[str, type[Rule]] = {
     rule.name: rule
@@ -20,12 +20,12 @@ _RULES: dict[str, type[Rule]] = {
         ZeroBound,
         Threshold,
         TopK,
+        LabelCount,
+        LabelSets,
+        SampleThreshold,
+        FeatureCount,
         PerLabelThreshold,
         ExpectedF1,
-        LabelCount,
-        FeatureCount,
-        SampleThreshold,
-        LabelSets,
     )
 }
 
@@ -33,11 +33,23 @@ _RULES: dict[str, type[Rule]] = {
 def available() -> tuple[str, ...]:
     """Names of the rules, the simpler before the less simple.
 
+    Simple is what has few numbers to fit: none, one, a handful, at last some for each label.
+
     Examples:
         >>> available()[:4]
-        ('zero', 'threshold', 'top_k', 'per_label_threshold')
+        ('zero', 'threshold', 'top_k', 'label_count')
     """
     return tuple(_RULES)
+
+
+def rules_of_scores() -> tuple[str, ...]:
+    """Names of the rules that need nothing but scores.
+
+    Examples:
+        >>> "feature_count" in rules_of_scores()
+        False
+    """
+    return tuple(name for name, rule in _RULES.items() if not rule.needs_features)
 
 
 def create(name: str, **parameters: Any) -> Rule:

@@ -30,6 +30,7 @@ from zlpr.decoding._rule import (
     check_numbers,
     check_width,
 )
+from zlpr.decoding._score_cells import ScoreCells, learn_cells
 from zlpr.decoding._seen_sets import SeenSets
 from zlpr.decoding.calibration import Calibrator
 from zlpr.metrics._inputs import SampleLabels
@@ -47,7 +48,9 @@ TERMS = (
     "label_frequency",
     "pair_attraction",
 )
-BLOCK_CELLS = 1 << 21
+BLOCK_CELLS = 1 << 19
+"""Cells of candidate sets that are worked on at once: what a processor's cache holds."""
+CELLS_PER_SAMPLE = 1024
 MOST_SAMPLES = 8192
 """A handful of weights need no more; a larger validation part is thinned evenly."""
 STEEPEST = 20.0
@@ -88,12 +91,14 @@ class SetPosterior:
         seen: label sets of the training part.
         weights: w, one for each of `TERMS`.
         inside: slope and intercept of the log odds that the true set is a candidate.
+        cells: corrections for parts of the space of scores, where there is data for them.
     """
 
     calibrator: Calibrator = field(default_factory=Calibrator)
     seen: SeenSets | None = None
     weights: list[float] = field(default_factory=list)
     inside: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    cells: ScoreCells | None = None
 
     def __post_init__(self) -> None:
         for name, length in (("weights", len(TERMS)), ("inside", 2)):
@@ -104,8 +109,8 @@ class SetPosterior:
             for value in values:
                 if abs(value) > 1e9:
                     raise UserError(f"{name} of label sets must lie within 1e9, got {value:g}")
-        if bool(self.weights) != (self.seen is not None):
-            raise UserError("label sets need both weights and seen sets, or neither")
+        if bool(self.weights) != (self.seen is not None) or (self.cells and not self.seen):
+            raise UserError("label sets need both weights and seen sets, or neither and no cells")
         slopes = self.calibrator.temperature
         if self.seen and isinstance(slopes, list) and len(slopes) != self.seen.num_labels:
             raise UserError(
@@ -132,7 +137,26 @@ class SetPosterior:
         self.seen = seen
         self.weights = conditional_regression(terms[found], valid[found], hit[found]).tolist()
         self.inside = logistic_regression(held[:, None], found, ridge=0.1).tolist()
+        self.cells = None
+        self.cells = self._learn_cells(seen, scores, true)
         return self
+
+    def _learn_cells(
+        self, seen: SeenSets, scores: FloatArray, true: BoolArray
+    ) -> ScoreCells | None:
+        """Corrections for samples whose true set was seen and is a candidate."""
+        keys = torch.from_numpy(true).double() @ seen.keys
+        logits, own, chance = [], [], []
+        for rows, posterior in self.posteriors(scores):
+            candidates = posterior.candidates
+            hit = (
+                (candidates.keys == keys[rows, None]) & candidates.valid & (candidates.places >= 0)
+            )
+            found = hit.any(1)
+            logits.append(self._log_odds(scores[rows])[found])
+            own.append(candidates.places[hit])
+            chance.append(posterior.chances[hit])
+        return learn_cells(torch.cat(logits), torch.cat(own), torch.cat(chance), len(seen.sets))
 
     def posteriors(self, scores: FloatArray) -> Iterator[tuple[slice, Posterior]]:
         """The posterior of checked scores, a block of samples at a time."""
@@ -146,22 +170,29 @@ class SetPosterior:
         candidates, logits, terms = self._terms(seen, block)
         weights = torch.tensor(self.weights, dtype=torch.float64)
         values = (terms @ weights).masked_fill(~candidates.valid, -torch.inf)
-        held, independent_sets = _held_mass(candidates, logits)
+        held, independent_sets = _held_mass(candidates, logits, terms[:, :, 0])
         chance = logits.sigmoid()
         taken = (independent_sets[:, None] @ candidates.sets).squeeze(1)
         outside = (candidates.in_play(chance) - taken) / (1 - held)[:, None]
         slope, intercept = self.inside
         inside = (slope * held.logit() + intercept).sigmoid()
-        return Posterior(candidates, values.softmax(1), inside, outside.clamp(0, 1), chance)
+        chances = values.softmax(1)
+        if self.cells is not None:
+            places, valid = candidates.places, candidates.valid
+            chances = self.cells.blend(logits, chances, places, valid)
+        return Posterior(candidates, chances, inside, outside.clamp(0, 1), chance)
+
+    def _log_odds(self, block: FloatArray) -> Tensor:
+        """Finite log odds, shape (samples, L)."""
+        return torch.from_numpy(self.calibrator.log_odds(block)).double().clamp(-30, 30)
 
     def _terms(
         self, seen: SeenSets, block: FloatArray, own: Tensor | None = None
     ) -> tuple[Candidates, Tensor, Tensor]:
         """Candidates, log odds of all labels, and the sets' terms (samples, C, TERMS)."""
         scores = torch.from_numpy(np.ascontiguousarray(block)).double()
-        logits = torch.from_numpy(self.calibrator.log_odds(block)).double()
-        logits = logits.clamp(-30, 30)
-        candidates = propose(scores, logits, seen, seen.largest)
+        logits = self._log_odds(block)
+        candidates = propose(scores, logits, seen)
         return candidates, logits, set_terms(candidates, scores, logits, seen, own)
 
     def _learned_from(
@@ -172,7 +203,7 @@ class SetPosterior:
         candidates, logits, terms = self._terms(seen, block, own if leave_out else None)
         # A set of other labels than those in play has another key.
         hit = (candidates.keys == own[:, None]) & candidates.valid
-        held, _ = _held_mass(candidates, logits)
+        held, _ = _held_mass(candidates, logits, terms[:, :, 0])
         return terms.numpy(), candidates.valid.numpy(), hit.numpy(), held.logit().numpy()
 
     def to_config(self) -> Config:
@@ -182,17 +213,21 @@ class SetPosterior:
             "seen": None if self.seen is None else self.seen.to_config(),
             "weights": self.weights,
             "inside": self.inside,
+            "cells": None if self.cells is None else self.cells.to_config(),
         }
 
     @classmethod
     def from_config(cls, config: Any) -> "SetPosterior":
         """The posterior that `to_config` described."""
-        known = {"calibrator", "seen", "weights", "inside"}
+        known = {"calibrator", "seen", "weights", "inside", "cells"}
         if not isinstance(config, dict) or config.keys() != known:
             raise UserError(f"a posterior of label sets needs {', '.join(sorted(known))}")
         seen = None if config["seen"] is None else SeenSets.from_config(config["seen"])
         calibrator = Calibrator.from_config(config["calibrator"])
-        return cls(calibrator, seen, config["weights"], config["inside"])
+        cells = config["cells"]
+        if cells is not None and seen is not None:
+            cells = ScoreCells.from_config(cells, seen.num_labels, len(seen.sets))
+        return cls(calibrator, seen, config["weights"], config["inside"], cells)
 
 
 def set_terms(
@@ -207,51 +242,43 @@ def set_terms(
         seen: label sets of the training part.
         own: keys of the samples' true sets, where these are among those counted.
     """
-    # Beyond this a score is as sure as can be, and the sums below stay exact enough.
+    # Beyond this a score is as sure as can be, and the difference below stays exact enough.
     limited = scores.clamp(-STEEPEST, STEEPEST)
-    up = candidates.in_play(limited.exp())
-    rest = (limited.exp().sum(1) - up.sum(1)).clamp(min=0)
-    outside = ((1 - candidates.sets) @ up[:, :, None]).squeeze(2) + rest[:, None]
-    size = candidates.sets.sum(2)
-    counts = seen.count(candidates.keys)
+    up, down = limited.exp(), (-limited).exp()
+    odds = seen.label_log_odds.expand_as(up)
+    columns = [candidates.in_play(values) for values in (logits, down, up, odds)]
+    columns.append(torch.ones_like(columns[0]))
+    log_odds, inside_down, inside_up, prior, size = (
+        candidates.sets @ torch.stack(columns, 2)
+    ).unbind(2)
+    counts = candidates.counts
     if own is not None:
         counts = counts - (candidates.keys == own[:, None]).double()
     terms = (
-        candidates.sums(candidates.in_play(logits)),
-        -candidates.sums(candidates.in_play((-limited).exp())).log1p(),
-        -outside.log1p(),
+        log_odds,
+        -inside_down.log1p(),
+        -(up.sum(1, keepdim=True) - inside_up).clamp(min=0).log1p(),
         size,
         seen.size_log_chances[size.long()],
         counts.log1p(),
         (counts > 0).double(),
-        candidates.sums(candidates.in_play(seen.label_log_odds)),
-        _attraction(candidates, size, seen),
+        prior,
+        candidates.attraction,
     )
     return torch.stack(terms, 2)
 
 
-def _attraction(candidates: Candidates, size: Tensor, seen: SeenSets) -> Tensor:
-    """Mean attraction of a set's labels to its others, summed over the labels; (samples, C)."""
-    table = seen.attraction
-    if table is None:
-        return torch.zeros_like(size)
-    labels = candidates.labels
-    pairs = table[labels[:, :, None], labels[:, None, :]].double()
-    total = ((candidates.sets @ pairs) * candidates.sets).sum(2) / 2
-    return total / (size - 1).clamp(min=1)
-
-
-def _held_mass(candidates: Candidates, logits: Tensor) -> tuple[Tensor, Tensor]:
+def _held_mass(candidates: Candidates, logits: Tensor, odds: Tensor) -> tuple[Tensor, Tensor]:
     """What independent labels give to all candidates, (samples,), and to each, (samples, C)."""
     none = -torch.nn.functional.softplus(logits).sum(1, keepdim=True)
-    each = (candidates.sums(candidates.in_play(logits)) + none).exp()
+    each = (odds + none).exp()
     each = each.masked_fill(~candidates.valid, 0.0)
     return each.sum(1).clamp(1e-4, 1 - 1e-4), each
 
 
 def _blocks(samples: int, labels: int) -> Iterator[slice]:
     """Slices of samples whose candidates fit into bounded memory."""
-    step = max(1, min(BLOCK_CELLS // 1600, 8 * BLOCK_CELLS // labels))
+    step = max(1, min(BLOCK_CELLS // CELLS_PER_SAMPLE, BLOCK_CELLS // labels))
     for start in range(0, samples, step):
         yield slice(start, start + step)
 

@@ -15,9 +15,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from zlpr import decoding
 from zlpr.decoding import Calibrator
 from zlpr.losses import registry
+from zlpr.training.config import AUTO
 from zlpr.training.linear import LinearConfig
-from zlpr.training.selection import decode_name
+from zlpr.training.selection import choose_rule
 from zlpr.training.solvers import choose_solver
+
+FEW = 10
+"""Held-out samples that a rule needs to be chosen on."""
 
 
 class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -34,10 +38,11 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         loss_params: the loss's own parameters, such as `{"pos_weight": 2.7}`.
         regularisation: at least 0; the inverse of scikit-learn's `C`. The default suits TF-IDF
             features; choose it by cross-validation.
-        decode: how scores become label sets. "auto" cuts at the loss's own bound of 0, and for a
-            loss that only ranks learns the number of labels; any other rule of `zlpr.decoding` is
-            fitted on a part of the training data that is held out for it.
-        decode_metric: what a fitted rule maximises.
+        decode: how scores become label sets. "auto" takes the rule that cross-validation on a
+            held-out part of the training data finds best (the loss's own bound of 0 where that
+            part would have fewer than ten samples); "zero" is the bound, with nothing held out;
+            any other rule of `zlpr.decoding` is fitted on the held-out part.
+        decode_metric: what a rule is chosen and fitted for.
         validation_fraction: the share of the training data held out to fit a rule; the weights
             are fitted on all of it afterwards.
         max_iter: iterations of L-BFGS, or epochs of Adam; None takes as many as it needs.
@@ -209,18 +214,15 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     ) -> tuple[Any, Calibrator]:
         """The rule, fitted on held-out samples where it has something to fit."""
         info = registry.info(self.loss)
-        name = decode_name(config)
-        if self.decode == "auto" and info.decides:
-            name = "zero"
+        few = self.decode == AUTO and self.validation_fraction * X.shape[0] < FEW
         link = Calibrator(link_scale=info.link_scale or 1.0)
-        if name == "zero" or self._form == "single":
+        if self.decode == "zero" or self._form == "single" or (few and info.decides):
             return decoding.create("zero"), link
         held = generator.permutation(X.shape[0])[: self._held_out(X.shape[0])]
         kept = np.setdiff1d(np.arange(X.shape[0]), held)
         weight, bias, _ = self._solve(X[kept], labels[kept], config)
         scores = np.asarray(X[held] @ weight + bias, dtype=np.float32)
-        rule = decoding.create(name).fit(labels[held], scores, metric=self.decode_metric)
-        return rule, link
+        return choose_rule(config, labels[kept], labels[held], scores).rule, link
 
     def _held_out(self, samples: int) -> int:
         if not 0 < self.validation_fraction < 1:

@@ -10,7 +10,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from zlpr.losses._cells import held
 from zlpr.losses._reduce import ONE_PROCESS, BatchReduction
 
 LOG2_E = 1 / math.log(2)
@@ -102,16 +101,27 @@ def logsumexp(values: Tensor, coefficients: Tensor) -> Tensor:
     return torch.where(empty, -torch.inf, shift + torch.where(empty, 1.0, total).log())
 
 
-def log_of_product(one: ShiftedTerms, two: ShiftedTerms) -> Tensor:
-    """The logarithm of the product of two sums of terms; -inf where one is empty.
+def log_of_product(values: tuple[Tensor, Tensor], coefficients: tuple[Tensor, Tensor]) -> Tensor:
+    """`log (sum_l a_l e^v_l sum_l b_l e^w_l)`, with the values v, w and the coefficients a, b.
 
-    The values are added first: of the largest negative and the lowest positive score only the
-    difference counts, and it loses no digits by what both have in common.
+    The largest of v and of w are added first: where they are scores of opposite sign only their
+    difference counts, and it loses no digits by what both have in common. Where one of the sums is
+    empty, so that its largest is as low as can be, the logarithm is below `no_logarithm`, without
+    a gradient.
     """
-    total = one.terms.sum(dim=-1) * two.terms.sum(dim=-1)
-    empty = total == 0
-    shift = ((one.value + two.value) + (one.log + two.log)).squeeze(-1)
-    return torch.where(empty, -torch.inf, shift + torch.where(empty, 1.0, total).log())
+    if coefficients[0].dtype is not coefficients[1].dtype:
+        coefficients = (coefficients[0].to(values[0].dtype), coefficients[1].to(values[0].dtype))
+    # Both at once takes half of the operations.
+    value, log, terms = shifted_terms(torch.stack(values), torch.stack(coefficients))
+    # A sum is at least 1, but for a rounding, where it is not empty.
+    logs = terms.sum(dim=-1).clamp(min=0.5).log().sum(dim=0)
+    shift = value.sum(dim=0) if isinstance(log, float) else value.sum(dim=0) + log.sum(dim=0)
+    return shift.squeeze(-1) + logs
+
+
+def no_logarithm(dtype: torch.dtype) -> float:
+    """What the logarithm of no sum is below, and any other, of scores within limits, above."""
+    return 0.25 * torch.finfo(dtype).min
 
 
 def join_terms(terms: ShiftedTerms, temperature: float, batch: BatchReduction) -> ShiftedTerms:
@@ -131,42 +141,12 @@ def logsumexp1(values: Tensor, coefficients: Tensor, offset: Tensor | float = 0.
     The offset, of shape (..., 1), is not added to the values, the differences of which it would
     cost digits.
     """
-    value, log, terms = shifted_terms(_finite(values), coefficients)
-    shift, _, total = _shifted_sum(ShiftedTerms(value, log + offset, terms))
-    return shift + torch.log1p(excess(shift, total))
-
-
-def softmax1(values: Tensor, coefficients: Tensor) -> Tensor:
-    """`c_l e^v_l / (1 + sum_k c_k e^v_k)`, the gradient of `logsumexp1` in the values.
-
-    It is not taken as the exponential of a difference of logarithms, in which large values would
-    lose the digits that tell them apart.
-    """
-    terms = shifted_terms(_finite(values), coefficients)
-    shift, factor, total = _shifted_sum(terms)
-    share = factor * terms.terms / (1 + excess(shift, total)).unsqueeze(-1)
-    return share[..., : values.shape[-1]]
-
-
-def _finite(values: Tensor) -> Tensor:
-    """The values, infinite ones as the largest number, so that they have differences."""
-    largest = torch.finfo(values.dtype).max
-    return held(values, -largest, largest)
-
-
-def _shifted_sum(terms: ShiftedTerms) -> tuple[Tensor, Tensor, Tensor]:
-    """A shift `m >= 0`, a factor of the terms, and their sum `S`, such that it all is `e^m S`."""
-    shift = terms.value + terms.log
-    factor = shift.clamp(max=0.0).exp()
-    return shift.clamp(min=0.0).squeeze(-1), factor, (factor * terms.terms).sum(dim=-1)
-
-
-def excess(shift: Tensor, total: Tensor) -> Tensor:
-    """The x in `log(1 + e^m S) = m + log(1 + x)`, from a shift `m >= 0` and the sum `S`.
-
-    `1 + x = e^-m + S`; without the 1, x keeps every digit of a small sum (where `m = 0`).
-    """
-    return total + torch.expm1(-shift)
+    value, log, terms = shifted_terms(values, coefficients)
+    peak = (value + (log + offset)).squeeze(-1)
+    total = peak.clamp(max=0.0).exp() * terms.sum(dim=-1)
+    # 1 + e^m S as e^m (1 + x) for m > 0, and as 1 + x else: x keeps every digit of a small sum.
+    shift = peak.clamp(min=0.0)
+    return shift + torch.log1p(total + torch.expm1(-shift))
 
 
 def softmax_shortfall(values: Tensor, counted: Tensor) -> Tensor:

@@ -72,7 +72,8 @@ def reduce(values: Tensor, sample_weight: Tensor | None, reduction: Reduction) -
             as `torch.nn.BCEWithLogitsLoss` does; 0 for a batch without samples.
     """
     check_reduction(reduction)
-    weight = check_sample_weight(values.unsqueeze(-1), sample_weight)
+    shape_of_scores = values if sample_weight is None else values.unsqueeze(-1)
+    weight = check_sample_weight(shape_of_scores, sample_weight)
     if weight is not None:
         values = torch.where(weight == 0, 0.0, values) * weight  # be a value infinite
     if reduction == "none":

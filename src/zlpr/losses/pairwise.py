@@ -18,6 +18,7 @@ from zlpr.losses._logsumexp import (
     join_terms,
     log_of_product,
     logsumexp,
+    no_logarithm,
     shifted_terms,
     softmax_shortfall,
     softplus,
@@ -170,7 +171,7 @@ def bp_mll_loss(
     cells = prepare(scores, targets, label_mask, label_weight, pos_weight, hard=True)
     log_sum = _log_pair_sum(cells)
     if log:
-        values = torch.where(log_sum == -torch.inf, 0.0, log_sum)
+        values = torch.where(log_sum < no_logarithm(log_sum.dtype), 0.0, log_sum)
     else:
         largest = math.log(torch.finfo(log_sum.dtype).max)
         values = torch.exp(held(log_sum, -math.inf, largest))
@@ -229,9 +230,7 @@ def circle_loss(
     weight_positive = (gamma * (1 + margin - s).clamp(min=0)).clamp(max=largest)
     negative = within_limits(weight_negative * (cells.scores - margin))
     positive = within_limits(-weight_positive * (cells.scores - (1 - margin)))
-    log_sum = log_of_product(
-        shifted_terms(negative, cells.negative), shifted_terms(positive, cells.positive)
-    )
+    log_sum = log_of_product((negative, positive), (cells.negative, cells.positive))
     return reduce(softplus(log_sum), sample_weight, reduction)
 
 
@@ -617,10 +616,8 @@ class TwoWayLoss(LossModule):
 
 
 def _log_pair_sum(cells: Cells) -> Tensor:
-    """`log sum_P sum_N a_i b_j e^(s_j - s_i)`, -inf without a pair."""
-    return log_of_product(
-        shifted_terms(cells.scores, cells.negative), shifted_terms(-cells.scores, cells.positive)
-    )
+    """`log sum_P sum_N a_i b_j e^(s_j - s_i)`, below `no_logarithm` without a pair."""
+    return log_of_product((cells.scores, -cells.scores), (cells.negative, cells.positive))
 
 
 def _sampled(cells: Cells, pairs: int, generator: torch.Generator | None) -> Tensor:

@@ -26,5 +26,15 @@ _PLACES = {
     "load": "zlpr.models.folder",
     "save": "zlpr.models.folder",
 }
-__all__ = [*_PLACES]
+__all__ = [
+    "FeatureConfig",
+    "FittedModel",
+    "LinearModel",
+    "TextFeatures",
+    "TrainingRecord",
+    "available",
+    "info",
+    "load",
+    "save",
+]
 __getattr__, __dir__ = lazy_names(__name__, _PLACES)

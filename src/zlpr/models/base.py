@@ -5,32 +5,12 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zlpr import decoding
-
-
-class Decoder(Protocol):
-    """A rule of `zlpr.decoding`: scores in, label sets out."""
-
-    def __call__(self, y_score: Any, /) -> Any:
-        """A boolean array of the scores' shape."""
-
-    def to_config(self) -> dict[str, Any]:
-        """The rule as plain JSON."""
-
-
-class ProbabilityMap(Protocol):
-    """The calibrator of `zlpr.decoding`: scores in, probabilities out."""
-
-    def __call__(self, y_score: Any, /) -> Any:
-        """Probabilities of the scores' shape."""
-
-    def to_config(self) -> dict[str, Any]:
-        """The map as plain JSON."""
 
 
 @dataclass
@@ -45,6 +25,7 @@ class TrainingRecord:
         data: name, samples per part, labels, mean labels per sample, how it was divided.
         metrics: figures by part, such as {"validation": {...}, "test": {...}}.
         seconds: training time.
+        decision: which decoding rule was chosen, for what, and what the others reached.
     """
 
     loss: str
@@ -54,6 +35,7 @@ class TrainingRecord:
     data: Mapping[str, Any] = field(default_factory=dict)
     metrics: dict[str, dict[str, float]] = field(default_factory=dict)
     seconds: float = 0.0
+    decision: Mapping[str, Any] = field(default_factory=dict)
 
 
 class FittedModel(abc.ABC):
@@ -73,8 +55,8 @@ class FittedModel(abc.ABC):
         label_names: Sequence[str],
         *,
         record: TrainingRecord,
-        decoder: Decoder | None = None,
-        calibrator: ProbabilityMap | None = None,
+        decoder: decoding.Rule | None = None,
+        calibrator: decoding.Calibrator | None = None,
     ) -> None:
         self.label_names = tuple(label_names)
         self.record = record

@@ -27,6 +27,10 @@ from zlpr.models.registry import saved_as
 CONFIG, METRICS, CARD = "config.json", "metrics.json", "README.md"
 # Not needed to load a model, and a user may well edit the card.
 UNCHECKED = frozenset({CONFIG, METRICS, CARD})
+# What a kind of model may read from its folder, so that none of it escapes the check.
+_READ = ("*.safetensors", "vocab*", "tokenizer*", "merges*", "special_tokens*", "added_tokens*")
+# What reading damaged content may raise.
+_FAULTS = (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError)
 
 
 def save(model: FittedModel, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -65,6 +69,7 @@ def save(model: FittedModel, folder: str | os.PathLike[str], *, overwrite: bool 
                 "chosen": dict(record.chosen),
                 "data": dict(record.data),
                 "seconds": record.seconds,
+                "decision": dict(record.decision),
             },
             "files": {
                 path.name: file_digest(path)
@@ -85,15 +90,20 @@ def load(folder: str | os.PathLike[str]) -> FittedModel:
     Raises:
         UserError: the folder is not a model, or a file is missing, altered or unreadable.
     """
+    from safetensors import SafetensorError
+
     path = Path(folder)
     config = read_config(path)
     _check_files(path, config)
     try:
         return _read_model(path, config)
-    except UserError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError) as fault:
-        raise UserError(f"{path / CONFIG}: not a model this version can read ({fault})") from fault
+    except UserError as fault:
+        if str(path) in str(fault):
+            raise
+        raise UserError(f"{path / CONFIG}: {fault}") from fault
+    except (*_FAULTS, SafetensorError) as fault:
+        reason = " ".join(str(fault).split())[:300]
+        raise UserError(f"{path / CONFIG}: not a model this version can read ({reason})") from fault
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -106,7 +116,7 @@ def read_config(folder: Path) -> dict[str, Any]:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"{folder}: not a model folder, it has no {CONFIG}") from None
-    except ValueError as fault:
+    except (ValueError, RecursionError) as fault:
         raise UserError(f"{folder / CONFIG}: not valid JSON ({fault})") from None
     if not isinstance(config, dict) or "zlpr_model" not in config:
         raise UserError(f"{folder}: not a model that zlpr saved ({CONFIG} lacks 'zlpr_model')")
@@ -115,6 +125,8 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 def _read_model(folder: Path, config: Mapping[str, Any]) -> FittedModel:
     names = [config["id2label"][str(i)] for i in range(len(config["id2label"]))]
+    if len(set(names)) != len(names) or not all(isinstance(name, str) for name in names):
+        raise ValueError("id2label: expected a name of its own for every label")
     training = config["training"]
     shared = {
         "label_names": names,
@@ -128,6 +140,7 @@ def _read_model(folder: Path, config: Mapping[str, Any]) -> FittedModel:
             data=training["data"],
             metrics=_read_metrics(folder),
             seconds=training["seconds"],
+            decision=training.get("decision", {}),
         ),
     }
     return saved_as(config["zlpr_model"]).load_class().load_parts(folder, config, shared)
@@ -156,6 +169,9 @@ def _check_files(folder: Path, config: Mapping[str, Any]) -> None:
             raise UserError(
                 f"{path}: altered since the model was saved (another SHA-256 than in {CONFIG})"
             )
+    for path in (path for pattern in _READ for path in sorted(folder.glob(pattern))):
+        if path.name not in files:
+            raise UserError(f"{path}: not among the model's files that {CONFIG} lists")
 
 
 @contextlib.contextmanager

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from zlpr._errors import UserError
-from zlpr.models.base import Decoder, FittedModel, ProbabilityMap, TrainingRecord
+from zlpr.decoding import Calibrator, Rule
+from zlpr.models.base import FittedModel, TrainingRecord
 from zlpr.models.features import TextFeatures
 
 WEIGHTS, VOCABULARY = "model.safetensors", "vocabulary.json"
@@ -35,8 +36,8 @@ class LinearModel(FittedModel):
         text_features: TextFeatures | None,
         *,
         record: TrainingRecord,
-        decoder: Decoder | None = None,
-        calibrator: ProbabilityMap | None = None,
+        decoder: Rule | None = None,
+        calibrator: Calibrator | None = None,
     ) -> None:
         super().__init__(label_names, record=record, decoder=decoder, calibrator=calibrator)
         self.weight = weight
@@ -89,8 +90,15 @@ class LinearModel(FittedModel):
             raise UserError(
                 f"{folder / WEIGHTS}: weights of shape {weight.shape}, expected {expected}"
             )
+        if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
+            raise UserError(f"{folder / WEIGHTS}: a weight is not a finite number")
         text_features = None
         if config["inputs"] == "texts":
             text = (folder / VOCABULARY).read_text(encoding="utf-8")
             text_features = TextFeatures.from_json(json.loads(text))
+            if text_features.num_features != len(weight):
+                raise UserError(
+                    f"{folder / VOCABULARY}: {text_features.num_features:,} terms, but the weights "
+                    f"are for {len(weight):,}"
+                )
         return cls(weight=weight, bias=bias, text_features=text_features, **shared)

@@ -77,6 +77,8 @@ class TransformerModel(FittedModel):
         """Read a folder that `save_parts` wrote, from this folder alone and without pickle."""
         network = load_network(str(folder), use_safetensors=True, local_files_only=True)
         tokenizer = load_tokenizer(str(folder), local_files_only=True)
+        if not all(bool(weight.isfinite().all()) for weight in network.parameters()):
+            raise UserError(f"{folder}: a weight is not a finite number")
         length = int(config["zlpr_max_length"])
         return cls(network=network, tokenizer=tokenizer, max_length=length, **shared)
 

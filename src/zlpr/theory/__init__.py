@@ -9,11 +9,13 @@ from zlpr.theory.joint import independent, label_vectors, marginals, random_join
 from zlpr.theory.link import LinkPoint, link
 from zlpr.theory.regret import Regret, best_possible, measure, not_worse, regrets
 from zlpr.theory.risk import risk_minimiser
+from zlpr.theory.rules import RuleRegret, rule_regrets
 from zlpr.theory.terms import Shares, negative_shares
 
 __all__ = [
     "LinkPoint",
     "Regret",
+    "RuleRegret",
     "Shares",
     "best_possible",
     "coupled_scores",
@@ -28,4 +30,5 @@ __all__ = [
     "random_joint",
     "regrets",
     "risk_minimiser",
+    "rule_regrets",
 ]

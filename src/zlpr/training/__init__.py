@@ -24,5 +24,14 @@ _PLACES = {
     "divide": "zlpr.training.parts",
     "fit": "zlpr.training.fitting",
 }
-__all__ = [*_PLACES]
+__all__ = [
+    "FitResult",
+    "LinearConfig",
+    "Parts",
+    "TrainingConfig",
+    "TrainingProgress",
+    "TransformerConfig",
+    "divide",
+    "fit",
+]
 __getattr__, __dir__ = lazy_names(__name__, _PLACES)

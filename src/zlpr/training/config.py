@@ -41,10 +41,13 @@ class TrainingConfig:
         loss: a name of the losses' registry.
         loss_params: the loss's own parameters, such as `{"pos_weight": 2.7}`.
         seed: of initialisation, shuffling and dropout; the same seed gives the same bits.
-        decode: the rule that turns scores into label sets. "auto" fits one threshold on
-            validation (for losses that only rank, the number of labels); "zero" keeps the
-            paper's bound; the other names are those of `zlpr.decoding`.
-        decode_metric: what the fitted rule maximises on validation.
+        decode: the rule that turns scores into label sets. "auto" takes the one that
+            cross-validation on the validation part finds best; "zero" keeps the paper's bound;
+            the other names are those of `zlpr.decoding`.
+        decode_metric: what the rule is chosen and fitted for, on validation.
+        threshold: predict the labels with a score above it; nothing is fitted.
+        top: predict so many labels for every sample; nothing is fitted.
+        min_probability: leave out labels below it, whatever the rule says.
         metric: what validation chooses by (regularisation, checkpoint, early stopping). The
             default does not collapse while early models predict nothing.
 
@@ -62,12 +65,22 @@ class TrainingConfig:
     seed: int = setting(0, "of initialisation, shuffling and dropout")
     decode: str = setting(
         AUTO,
-        "how scores become label sets: auto fits one threshold on validation data, or the number "
-        "of labels for a loss that only ranks; zero keeps the paper's bound; or a rule of "
-        "zlpr.decoding",
+        "how scores become label sets: auto takes the rule that cross-validation on the validation "
+        "part finds best; zero keeps the paper's bound; or a rule of zlpr.decoding",
         metavar="RULE",
     )
-    decode_metric: str = setting("micro_f1", "what the rule is fitted for", metavar="METRIC")
+    decode_metric: str = setting(
+        "micro_f1", "what the rule is chosen and fitted for", metavar="METRIC"
+    )
+    threshold: float | None = setting(
+        None, "predict the labels with a score above it; no rule is fitted", metavar="T"
+    )
+    top: int | None = setting(
+        None, "predict so many labels for every sample; no rule is fitted", metavar="K"
+    )
+    min_probability: float | None = setting(
+        None, "leave out labels below this probability, whatever the rule says", metavar="P"
+    )
     metric: str = setting(
         "average_precision",
         "what validation chooses by; the default does not collapse while a model predicts nothing",
@@ -90,12 +103,26 @@ class TrainingConfig:
         judged = [name for name, metric in metrics.METRICS.items() if metric.needs]
         for name, what, allowed in (
             ("loss", "loss", losses.available()),
-            ("decode", "rule", (AUTO, *decoding.available())),
+            ("decode", "rule", (AUTO, *decoding.rules_of_scores())),
             ("decode_metric", "metric of label sets", decoding.DECISION_METRICS),
             ("metric", "metric", judged),
         ):
             if getattr(self, name) not in allowed:
                 raise UserError(f"{name}: {unknown(what, getattr(self, name), allowed)}")
+        self._check_decisions_by_hand()
+
+    def _check_decisions_by_hand(self) -> None:
+        from zlpr import decoding
+
+        if self.decode != AUTO and (self.threshold, self.top) != (None, None):
+            raise UserError(f"decode {self.decode!r} and a threshold or top: give one of them")
+        decoding.by_hand(
+            decoding.ZeroBound(),
+            decoding.Calibrator(),
+            threshold=self.threshold,
+            top=self.top,
+            min_probability=self.min_probability,
+        )
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> "TrainingConfig":

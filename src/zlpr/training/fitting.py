@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from zlpr import decoding
 from zlpr._errors import UserError
 from zlpr.data import Dataset
 from zlpr.models.base import FittedModel, TrainingRecord
@@ -18,7 +19,7 @@ from zlpr.training.config import TrainingConfig
 from zlpr.training.judging import judge
 from zlpr.training.parts import Parts
 from zlpr.training.registry import trainer_of
-from zlpr.training.selection import fit_calibrator, fit_decoder
+from zlpr.training.selection import choose_rule, fit_calibrator
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class FitResult:
         model: ready to predict, with its `decoder`, its `calibrator` and the record of its figures.
         history: what happened, in order.
         chosen: what validation chose, such as {"regularisation": 0.3} or {"epoch": 4}.
+        choice: the decoding rule before any floor, and what it was chosen from.
         figures: by part, as decoded; the last part's at the loss's own bound too.
         validation_scores: the model's scores of the validation samples, (samples, labels).
         test_scores: of the test samples; None without a test part.
@@ -39,6 +41,7 @@ class FitResult:
     model: FittedModel
     history: tuple[TrainingProgress, ...]
     chosen: Mapping[str, float]
+    choice: decoding.Choice
     figures: dict[str, dict[str, float]]
     validation_scores: NDArray[np.float32]
     test_scores: NDArray[np.float32] | None
@@ -111,16 +114,25 @@ def fit_parts(
         progress=progress,
     )
     model, scores = trained.model, trained.validation_scores
-    model.decoder = fit_decoder(config, parts.validation.labels, scores)
-    model.calibrator = fit_calibrator(config.loss, parts.validation.labels, scores)
+    truth = parts.validation.labels
+    choice = choose_rule(config, parts.train.labels, truth, scores)
+    model.calibrator = calibrator = fit_calibrator(config.loss, truth, scores)
+    model.decoder = decoding.by_hand(
+        choice.rule, calibrator, min_probability=config.min_probability
+    )
     seconds = time.perf_counter() - started
     if parts.test is not None and test_inputs is None:
         test_inputs = inputs.read(parts.test.inputs)
-    return _judged(parts, config, trained, test_inputs, seconds)
+    return _judged(parts, config, trained, choice, test_inputs, seconds)
 
 
 def _judged(
-    parts: Parts, config: TrainingConfig, trained: Trained, test_inputs: object, seconds: float
+    parts: Parts,
+    config: TrainingConfig,
+    trained: Trained,
+    choice: decoding.Choice,
+    test_inputs: object,
+    seconds: float,
 ) -> FitResult:
     """The figures, written into the model's record."""
     model = trained.model
@@ -136,11 +148,13 @@ def _judged(
         data=parts.describe(),
         metrics=figures,
         seconds=seconds,
+        decision=choice.to_dict(),
     )
     return FitResult(
         model=model,
         history=trained.history,
         chosen=trained.chosen,
+        choice=choice,
         figures=figures,
         validation_scores=trained.validation_scores,
         test_scores=judged["test"][1] if "test" in judged else None,

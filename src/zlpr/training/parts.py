@@ -105,6 +105,9 @@ def divide_again(data: Dataset, known: Mapping[str, Any]) -> tuple[Dataset, str]
 
     Returns:
         The data, and what must be said of it; an empty text where the model has not seen it.
+
+    Raises:
+        UserError: the division that the model was trained on cannot be made again.
     """
     seen = known.get("sha256")
     if data.split is not None or not seen:
@@ -112,6 +115,11 @@ def divide_again(data: Dataset, known: Mapping[str, Any]) -> tuple[Dataset, str]
     digest = data_digest(data)
     if digest == seen:
         divided = make_split(data, method=known["split_method"], seed=known["split_seed"])
+        if len(divided.part("train")) != known["train_samples"]:
+            raise UserError(
+                f"{data.name or 'the data'}: the model was trained on a part of this data, which "
+                "this version divides in another way; train it anew to know its figures"
+            )
         return divided, (
             "the model was trained on a part of this data; by default the figures are of the test "
             "part, divided as then"

@@ -8,20 +8,47 @@ from numpy.typing import NDArray
 from zlpr import decoding
 from zlpr.losses import registry
 from zlpr.metrics import METRICS, MetricSet
-from zlpr.training.config import TrainingConfig
+from zlpr.training.config import AUTO, TrainingConfig
 
 
-def fit_decoder(config: TrainingConfig, y_true: Any, y_score: NDArray[np.float32]) -> decoding.Rule:
-    """The rule that `config.decode` names, fitted on validation for `config.decode_metric`."""
-    rule = decoding.create(decode_name(config))
-    return rule.fit(y_true, y_score, metric=config.decode_metric)
+def choose_rule(
+    config: TrainingConfig,
+    train_labels: Any,
+    y_true: Any,
+    y_score: NDArray[np.float32],
+    metric: str | None = None,
+) -> decoding.Choice:
+    """The rule that the settings ask for, fitted on validation, and what it was chosen from.
+
+    Args:
+        config: names the rule, or leaves the choice to cross-validation.
+        train_labels: labels of the training part, CSR.
+        y_true: labels of the validation part, CSR.
+        y_score: its scores.
+        metric: what to choose and fit for; `config.decode_metric` where None.
+    """
+    metric = metric or config.decode_metric
+    if (config.threshold, config.top) != (None, None):
+        bare = decoding.ZeroBound()
+        rule = decoding.by_hand(
+            bare, decoding.Calibrator(), threshold=config.threshold, top=config.top
+        )
+        return decoding.Choice(rule, metric, (), len(y_score))
+    names = rules_of(config.loss) if config.decode == AUTO else (config.decode,)
+    return decoding.weigh(y_true, y_score, metric, rules=names, train_labels=train_labels)
 
 
-def decode_name(config: TrainingConfig) -> str:
-    """The rule behind "auto": one threshold, or the number of labels for what only ranks."""
-    if config.decode != "auto":
-        return config.decode
-    return "threshold" if registry.info(config.loss).decides else "label_count"
+def rules_of(loss: str) -> tuple[str, ...]:
+    """The rules that "auto" chooses among; at zero only where the loss decides there."""
+    decides = registry.info(loss).decides
+    return tuple(name for name in decoding.rules_of_scores() if decides or name != "zero")
+
+
+def quick_rule(config: TrainingConfig) -> decoding.Rule:
+    """What stands for "auto" while a model is being trained and judged many times."""
+    if config.decode != AUTO:
+        return decoding.create(config.decode)
+    return decoding.create("threshold" if registry.info(config.loss).decides else "label_count")
 
 
 def fit_calibrator(loss: str, y_true: Any, y_score: NDArray[np.float32]) -> decoding.Calibrator:
@@ -31,10 +58,12 @@ def fit_calibrator(loss: str, y_true: Any, y_score: NDArray[np.float32]) -> deco
 
 
 def validation_metric(config: TrainingConfig, y_true: Any, y_score: NDArray[np.float32]) -> float:
-    """`config.metric` on validation; predictions are made by the rule that would be fitted now."""
+    """`config.metric` on validation, with a rule fitted now where it needs label sets."""
     figures = MetricSet(y_score.shape[1])
     by_scores = METRICS[config.metric].needs == "scores"
-    predicted = None if by_scores else fit_decoder(config, y_true, y_score)(y_score)
+    predicted = None
+    if not by_scores:
+        predicted = quick_rule(config).fit(y_true, y_score, config.decode_metric)(y_score)
     figures.update(y_true, y_score if by_scores else None, predicted)
     return float(figures.compute()[config.metric])
 

@@ -44,3 +44,8 @@ def test_a_line_of_very_many_labels(tmp_path):
     data = _read(tmp_path, " ".join(f"__label__{i}" for i in range(200_000)) + " a text\n")
     assert data.num_labels == 200_000
     assert list(data.texts) == ["a text"]
+
+
+def test_labels_that_are_joined(tmp_path):
+    with pytest.raises(UserError, match="line 1: '__label__a,__label__b': expected a space"):
+        _read(tmp_path, "__label__a,__label__b text\n")

@@ -111,3 +111,15 @@ def test_a_feature_that_is_repeated_is_added_up_and_said(tmp_path):
     assert "a.svm, line 3: a feature appears more than once; its values are added" in data.notes[0]
     assert "2 features were repeated in all" in data.notes[1]
     assert _read(tmp_path, CONTENT).notes == ()
+
+
+@pytest.mark.parametrize("space", ["\u2028", "\x85", "\x1c", "\xa0"])
+@pytest.mark.parametrize("row", ["0 1:1{}1 2:1", "0{}1 2:1", "0 1:{}3 2:1", "0 1:1{} 2:1"])
+def test_spaces_that_are_none_in_ascii_are_a_bad_row(tmp_path, space, row):
+    with pytest.raises(UserError, match=r"a\.svm, line 2, column \d+: expected"):
+        _read(tmp_path, "0 1:1\n" + row.format(space) + "\n")
+
+
+def test_a_label_of_very_many_digits(tmp_path):
+    with pytest.raises(UserError, match=r"label 9{30}, expected less than"):
+        _read(tmp_path, "9" * 5000 + " 1:1\n")

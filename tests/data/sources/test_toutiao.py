@@ -3,6 +3,7 @@ import pytest
 from tests.data.sources.test_sources import FILES
 from zlpr._errors import UserError
 from zlpr.data.sources import prepare
+from zlpr.data.sources.toutiao import SOURCE
 from zlpr.data.statistics import describe
 
 
@@ -13,6 +14,11 @@ def test_labels_are_the_first_step_of_each_code():
     assert data.label_sets() == [("news_car", "news_tech"), ("digital",), ("news_food",)]
     assert prepared.left_out == {"no category": 1}
     assert describe(data)["all"].unit == "characters"
+
+
+def test_what_is_not_known_of_the_papers_set_is_said():
+    assert "142 categories" in SOURCE.not_known
+    assert "659,870" in SOURCE.not_known
 
 
 def test_the_list_of_categories_is_no_headline_file(tmp_path):

@@ -30,6 +30,10 @@ def read_blocks(path: Path, options: ReadOptions, problems: Problems) -> Iterato
                 column = line.split().index(PREFIX)
                 problems.add(number, f"word {column + 1} is a {PREFIX} without a name")
                 continue
+            joined = next((label for label in labels if PREFIX in label), None)
+            if joined is not None:
+                problems.add(number, f"{quote(PREFIX + joined)}: expected a space between labels")
+                continue
             texts.append(text)
             sets.append(labels if options.labelled else ())
             numbers.append(number)

@@ -327,7 +327,7 @@ def read_xml(path: Path) -> list[str]:
     except (LookupError, ValueError) as wrong:  # an encoding that Python does not have
         if isinstance(wrong, UserError):
             raise
-        raise UserError(f"{path}: not XML that can be read: {wrong}") from None
+        raise UserError(f"{path}: not XML that can be read: {quote(str(wrong))}") from None
     if not names:
         raise UserError(f"{path}: no <label name=…> in it")
     if len(set(names)) != len(names):

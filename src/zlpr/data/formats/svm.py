@@ -27,7 +27,10 @@ MAX_LABELS = 20_000_000
 MAX_FEATURES = 2**31 - 1
 
 _HEADER = re.compile(r"\s*(\d+)\s+(\d+)\s+(\d+)\s*", re.ASCII)
-_ROW = re.compile(r"(\d+(?:,\d+)*)?((?:\s+\d+:[^\s:]+)*)\s*", re.ASCII)
+_LABELS = r"\d+(?:,\d+)*"
+# Visible ASCII but for the colon: str.split() below divides at spaces that ASCII does not have.
+_FEATURE = r"\d+:[!-9;-~]+"
+_ROW = re.compile(rf"({_LABELS})?((?:\s+{_FEATURE})*)\s*", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -165,8 +168,7 @@ def _syntax_problem(line: str) -> tuple[int, str]:
     """The first word of a row that does not fit, with its column."""
     for number, word in enumerate(re.finditer(r"\S+", line)):
         first = number == 0 and word.start() == 0
-        pattern = r"\d+(,\d+)*" if first else r"\d+:[^\s:]+"
-        if not re.fullmatch(pattern, word.group()):
+        if not re.fullmatch(_LABELS if first else _FEATURE, word.group(), re.ASCII):
             what = "label indices joined by commas" if first else "feature:value"
             return word.start() + 1, f"expected {what}, got {quote(word.group())}"
     return 1, f"expected labels and features, got {quote(line)}"
@@ -178,7 +180,10 @@ def _limit_problem(line: str, header: Header) -> tuple[int, str] | None:
         name, colon, value = word.group().partition(":")
         if colon:
             if len(name) > 10 or int(name) >= header.features:
-                return word.start() + 1, f"feature {name}, expected less than {header.features}"
+                return (
+                    word.start() + 1,
+                    f"feature {name[:30]}, expected less than {header.features}",
+                )
             try:
                 finite = np.isfinite(float(value))
             except ValueError:
@@ -189,7 +194,7 @@ def _limit_problem(line: str, header: Header) -> tuple[int, str] | None:
             most = MAX_LABELS if header.labels is None else header.labels
             for label in name.split(","):
                 if len(label) > 10 or int(label) >= most:
-                    return word.start() + 1, f"label {label}, expected less than {most}"
+                    return word.start() + 1, f"label {label[:30]}, expected less than {most}"
     return None
 
 

@@ -12,7 +12,7 @@ from zlpr._errors import UserError
 from zlpr.data.dataset import Dataset
 from zlpr.data.files import MAX_LINE, Lines, plain_suffix, read_lines
 from zlpr.data.problems import Problems, name_all, quote
-from zlpr.data.roles import DELIMITERS, find_roles, is_known_name
+from zlpr.data.roles import DELIMITERS, LIST_STARTS, find_roles, is_known_name
 from zlpr.data.rows import Block, ReadOptions, sample_columns
 
 BLOCK_ROWS = 2000
@@ -191,7 +191,11 @@ def _write(dataset: Dataset, stream: TextIO, *, separator: str, quoting: int) ->
 
 
 def _needs_list(name: str) -> bool:
-    return any(sign in name for sign in DELIMITERS) or name != name.strip() or name[:1] == "["
+    return (
+        any(sign in name for sign in DELIMITERS)
+        or name != name.strip()
+        or name.startswith(LIST_STARTS)
+    )
 
 
 def _json_cell(labels: Sequence[str]) -> str:

@@ -52,6 +52,7 @@ class Source:
         label_names: the labels in the publisher's order; empty where the data defines them.
         files: what can be fetched without an account.
         instructions: how to get the data where `files` is empty.
+        not_known: what the paper does not say, or nobody could check, about its use of the data.
     """
 
     name: str
@@ -64,3 +65,4 @@ class Source:
     label_names: tuple[str, ...] = ()
     files: tuple[RemoteFile, ...] = ()
     instructions: str = ""
+    not_known: str = ""

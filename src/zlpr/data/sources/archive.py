@@ -39,4 +39,8 @@ SOURCE = Source(
     records=records,
     label_names=LABELS,
     instructions="Needs a Kaggle account. Download the archive from the page; it holds train.csv.",
+    not_known=(
+        "whether this is the copy of the contest's files that the paper used; the address may "
+        "differ from that in the paper's footnote"
+    ),
 )

@@ -196,4 +196,8 @@ SOURCE = Source(
         "XML', weekly zip files of about 8,000 grants each; a year of them has the size of the "
         "paper's set (353,701), which does not say which weeks it took."
     ),
+    not_known=(
+        "which weeks the paper took; the address is where the office publishes the files now, and "
+        "may differ from that in the paper's footnote"
+    ),
 )

@@ -1,0 +1,36 @@
+"""Flags by which a user decides instead of a model's fitted rule."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from zlpr.models import FittedModel
+
+
+def add_decision_arguments(parser: argparse.ArgumentParser) -> None:
+    """A threshold, a number of labels, a floor; `zlpr train` has them among its settings."""
+    parser.add_argument(
+        "--threshold", type=float, metavar="T", help="predict the labels with a score above it"
+    )
+    parser.add_argument(
+        "--top", type=int, metavar="K", help="predict so many labels for every sample"
+    )
+    parser.add_argument(
+        "--min-probability",
+        type=float,
+        metavar="P",
+        help="leave out labels below this probability, whatever the rule says",
+    )
+
+
+def decide_by_hand(model: "FittedModel", args: argparse.Namespace) -> None:
+    """Put what the flags ask for in the place of the model's own rule."""
+    from zlpr.decoding import by_hand
+
+    model.decoder = by_hand(
+        model.decoder,
+        model.calibrator,
+        threshold=args.threshold,
+        top=args.top,
+        min_probability=args.min_probability,
+    )

@@ -1,0 +1,48 @@
+"""Decisions that a user takes over from what was fitted."""
+
+from zlpr._errors import UserError
+from zlpr.decoding._rule import Rule
+from zlpr.decoding.calibration import Calibrator
+from zlpr.decoding.floor import ProbabilityFloor
+from zlpr.decoding.threshold import Threshold
+from zlpr.decoding.top_k import TopK
+
+__all__ = ["by_hand"]
+
+
+def by_hand(
+    rule: Rule,
+    calibrator: Calibrator,
+    *,
+    threshold: float | None = None,
+    top: int | None = None,
+    min_probability: float | None = None,
+) -> Rule:
+    """A rule with what a user asks for in its place: a threshold, a number of labels, a floor.
+
+    Args:
+        rule: as it was fitted.
+        calibrator: makes the probabilities that the floor is held against.
+        threshold: predict the labels with a score above it, whatever was fitted.
+        top: predict so many labels for every sample.
+        min_probability: leave out labels below it; replaces the floor of a rule that has one, and 0
+            takes it away.
+
+    Returns:
+        The rule itself where nothing is asked for.
+
+    Examples:
+        >>> from zlpr.decoding import ZeroBound
+        >>> by_hand(ZeroBound(), Calibrator(), top=3)
+        TopK(k=3)
+    """
+    if threshold is not None and top is not None:
+        raise UserError("give a threshold or a number of top labels, not both")
+    floor = rule.min_probability if isinstance(rule, ProbabilityFloor) else 0.0
+    chosen = rule.rule if isinstance(rule, ProbabilityFloor) else rule
+    if threshold is not None:
+        chosen = Threshold(threshold)
+    if top is not None:
+        chosen = TopK(top)
+    floor = floor if min_probability is None else min_probability
+    return ProbabilityFloor(chosen, calibrator, floor) if floor else chosen
