@@ -1,7 +1,7 @@
 """The linear model as a scikit-learn estimator."""
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,7 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             part would have fewer than ten samples); "zero" is the bound, with nothing held out;
             any other rule of `zlpr.decoding` is fitted on the held-out part.
         decode_metric: what a rule is chosen and fitted for.
+        empty: what empty cases count in it: as scikit-learn does, or "paper"; see `zlpr.metrics`.
         validation_fraction: the share of the training data held out to fit a rule; the weights
             are fitted on all of it afterwards.
         max_iter: iterations of L-BFGS, or epochs of Adam; None takes as many as it needs.
@@ -72,6 +73,7 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         regularisation: float = 0.3,
         decode: str = "auto",
         decode_metric: str = "micro_f1",
+        empty: Literal["sklearn", "paper"] = "sklearn",
         validation_fraction: float = 0.2,
         max_iter: int | None = None,
         tol: float = 1e-6,
@@ -82,6 +84,7 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.regularisation = regularisation
         self.decode = decode
         self.decode_metric = decode_metric
+        self.empty = empty
         self.validation_fraction = validation_fraction
         self.max_iter = max_iter
         self.tol = tol
@@ -196,6 +199,7 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             loss_params=self.loss_params or {},
             decode=self.decode,
             decode_metric=self.decode_metric,
+            empty=self.empty,
             seed=seed,
         )
 
