@@ -112,12 +112,12 @@ def main() -> int:
     if args.compile:
         extra["compiled"] = compiled(args.device)
     verdicts = [*judge(points), *judge_rest(extra)]
-    if args.plot:
-        draw(points, args.plot)
     if args.json:
         print(json.dumps({"points": [asdict(p) for p in points], **extra}, indent=2))
     else:
         print_report(points, extra, verdicts)
+    if args.plot:
+        draw(points, args.plot)
     return 0 if all(measured <= bar for _, bar, measured in verdicts) else 1
 
 
@@ -396,7 +396,7 @@ def draw(points: list[Point], path: Path) -> None:
         for row, values in enumerate(table):
             for column, value in enumerate(values):
                 panel.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=7)
-        panel.set_xticks(range(len(DENSITIES)), [f"{100 * d:g} %" for d in densities])
+        panel.set_xticks(range(len(densities)), [f"{100 * d:g} %" for d in densities])
         panel.set_xlabel("positive cells")
         panel.set_title("of BCE's time" if name == "of_bce" else "of the circulating version's")
     panels[0].set_yticks(range(len(shapes)), [f"{b} x {n:,}" for b, n in shapes])

@@ -131,7 +131,7 @@ def _loss_faults(loss: LossSpec) -> Iterator[str]:
             yield f"loss {loss.label}: choose.{name} needs at least two candidates"
     if loss.choose and not registry.info(loss.name).decides:
         yield f"loss {loss.label}: only ranks, so there is no own bound to choose by"
-    if loss.choose_by not in metrics.METRICS:
+    if loss.choose_by not in metrics.available():
         yield f"loss {loss.label}: choose_by names no metric: '{loss.choose_by}'"
 
 

@@ -141,13 +141,15 @@ def _refuse_mixture(path: Path, records: Sequence[RunRecord]) -> None:
         if cell in cells:
             raise UserError(f"{path}: two records of {settings.title()} with other settings")
         cells[cell] = record
-    for what, values in {
+    differing: dict[str, set[tuple[str, str]]] = {
         "training settings": {(r.settings.model, str(r.settings.training)) for r in records},
         "model's files": {(r.settings.model, r.settings.model_fingerprint) for r in records},
+        "way to count empty cases": {(r.settings.data, r.settings.empty) for r in records},
         "split or data": {
             (r.settings.data, f"{r.settings.split} {r.settings.fingerprint}") for r in records
         },
-    }.items():
+    }
+    for what, values in differing.items():
         names = [name for name, _ in values]
         for name in sorted({name for name in names if names.count(name) > 1}):
             raise UserError(f"{path}: the records of {name} differ in their {what}")

@@ -38,6 +38,7 @@ from zlpr._typed_json import from_plain
 from zlpr.compare.records import LossSpec, Settings
 from zlpr.compare.version import code_version
 from zlpr.models.registry import DEFAULT, available, kind_of
+from zlpr.training.config import TrainingConfig
 from zlpr.training.parts import SPLIT_METHODS, SplitMethod
 from zlpr.training.registry import trainer_of
 
@@ -232,6 +233,10 @@ def cells(grid: Grid) -> list[Cell]:
     fingerprints = {entry.path: fingerprint(entry.path) for entry in grid.data}
     models = {model for entry in grid.data for model in models_of(grid, entry)}
     of_models = {model: trainer_of(model).fingerprint(model) for model in models}
+    conventions = {
+        model: TrainingConfig.of({**settings_for(grid.training, model), "model": model}).convention
+        for model in models
+    }
     return [
         Cell(
             Settings(
@@ -245,6 +250,7 @@ def cells(grid: Grid) -> list[Cell]:
                 seed=seed,
                 training=settings_for(grid.training, model),
                 version=code_version(),
+                empty=conventions[model],
             ),
             entry.path,
         )

@@ -28,9 +28,9 @@ from zlpr.losses._arguments import NO_WEIGHTING, Weighting, wants_triton, workin
 from zlpr.losses._cells import held
 from zlpr.losses._reduce import Reduction, check_reduction, reduce
 
-# Cells of a block: in float32 they take half a megabyte, and the three or four intermediate results
-# of a block stay in a core's second-level cache.
-BLOCK = 1 << 17
+# Cells of a block: in float32 they take a megabyte, and the three intermediate results of a block
+# stay near the core; smaller blocks cost more in calls than they save.
+BLOCK = 1 << 18
 # Sums up to this one are of exponentials far from overflow, which need no shift.
 GENTLE = 1e13
 # log(1 + e^x) is x to the last digit of a float64 from here on.
