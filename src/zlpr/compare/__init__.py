@@ -14,9 +14,9 @@ from zlpr.compare.experiment import Plan, carry_out, plan
 from zlpr.compare.folder import RunFolder, Selection
 from zlpr.compare.grid import DataSpec, Grid, preset, read_grid
 from zlpr.compare.records import (
+    CellSettings,
     LossSpec,
     RunRecord,
-    Settings,
     read_record,
     record_schema,
     same_result,

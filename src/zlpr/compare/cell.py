@@ -25,6 +25,7 @@ from zlpr._errors import UserError
 from zlpr.compare.grid import Cell
 from zlpr.compare.records import (
     SCHEMA,
+    CellSettings,
     Curve,
     DataFacts,
     Decoded,
@@ -38,7 +39,6 @@ from zlpr.compare.records import (
     ReliabilityBin,
     RunRecord,
     Seconds,
-    Settings,
 )
 from zlpr.compare.results import METRICS
 from zlpr.data import Dataset, load
@@ -186,7 +186,7 @@ def _run(cell: Cell, place: Place, dataset: Dataset | None) -> tuple[Outcome, Se
 _warm: set[tuple[str, str]] = set()
 
 
-def _warm_up(settings: Settings, shared: SharedInputs) -> None:
+def _warm_up(settings: CellSettings, shared: SharedInputs) -> None:
     """Train on a few samples before the clock starts, once per kind of model and loss.
 
     A process's first training also loads code and fills caches, which would else be charged to
@@ -261,7 +261,7 @@ def _fit(
     return result
 
 
-def hash_of_parameters(settings: Settings, params: Mapping[str, Any]) -> str:
+def hash_of_parameters(settings: CellSettings, params: Mapping[str, Any]) -> str:
     """Tells the trainings of one cell apart."""
     return replace(settings, loss=replace(settings.loss, params=dict(params))).hash()
 
@@ -272,7 +272,7 @@ def _candidates(loss: LossSpec) -> Iterator[dict[str, Any]]:
         yield dict(zip(names, values, strict=True))
 
 
-def _own_bound_value(settings: Settings, shared: SharedInputs, result: FitResult) -> float:
+def _own_bound_value(settings: CellSettings, shared: SharedInputs, result: FitResult) -> float:
     """The metric that chooses among candidates, made so that larger is better."""
     scores, name = result.validation_scores, settings.loss.choose_by
     truth, decided = shared.parts.validation.labels, decoding.create("zero")(scores)
@@ -280,13 +280,13 @@ def _own_bound_value(settings: Settings, shared: SharedInputs, result: FitResult
     return metrics.info(name).sign * figures[name]
 
 
-def _config(settings: Settings, loss_params: Mapping[str, Any]) -> TrainingConfig:
+def _config(settings: CellSettings, loss_params: Mapping[str, Any]) -> TrainingConfig:
     own = {"model": settings.model, "loss": settings.loss.name, "seed": settings.seed}
     own |= {"empty": settings.empty, "loss_params": dict(loss_params)}
     return TrainingConfig.of({**settings.training, **own})
 
 
-def _judge(settings: Settings, shared: SharedInputs, fitted: _Fitted) -> Outcome:
+def _judge(settings: CellSettings, shared: SharedInputs, fitted: _Fitted) -> Outcome:
     validation, test = shared.parts.validation.labels, shared.test.labels
     model = fitted.result.model
     validation_scores = fitted.result.validation_scores
@@ -333,7 +333,7 @@ def _fit_rules(
 
 
 def _decoded(
-    settings: Settings,
+    settings: CellSettings,
     truth: Any,
     scores: NDArray[np.float32],
     own: Any,
@@ -369,7 +369,7 @@ def _facts(parts: Parts) -> DataFacts:
 
 
 def _per_label(
-    settings: Settings, shared: SharedInputs, scores: NDArray[np.float32], own: Any, rule: Any
+    settings: CellSettings, shared: SharedInputs, scores: NDArray[np.float32], own: Any, rule: Any
 ) -> PerLabel:
     def f1(decide: Any) -> tuple[float, ...]:
         truth, empty = shared.test.labels, settings.empty

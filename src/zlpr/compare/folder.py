@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from zlpr._atomic import write_text
 from zlpr._errors import UserError
-from zlpr.compare.records import RunRecord, Settings, read_records
+from zlpr.compare.records import CellSettings, RunRecord, read_records
 
 T = TypeVar("T")
 
@@ -53,7 +53,7 @@ class RunFolder:
         """The list of cells."""
         return self.path / "grid.json"
 
-    def check_data(self, cells: Sequence[Settings]) -> None:
+    def check_data(self, cells: Sequence[CellSettings]) -> None:
         """Refuse to put a comparison in the place of one that has other data.
 
         Raises:
@@ -69,7 +69,7 @@ class RunFolder:
                 "put this one in its place with --overwrite"
             )
 
-    def write_grid(self, cells: Sequence[Settings], command: str) -> None:
+    def write_grid(self, cells: Sequence[CellSettings], command: str) -> None:
         """Remember which cells the comparison consists of, and the command that asked for it."""
         grid = {
             "command": command,

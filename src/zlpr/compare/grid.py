@@ -35,7 +35,7 @@ from zlpr._digest import tree_digest
 from zlpr._errors import UserError
 from zlpr._named_values import parse_value, split_outside_brackets
 from zlpr._typed_json import from_plain
-from zlpr.compare.records import LossSpec, Settings
+from zlpr.compare.records import CellSettings, LossSpec
 from zlpr.compare.version import code_version
 from zlpr.models.registry import DEFAULT, available, kind_of
 from zlpr.training.config import TrainingConfig
@@ -88,7 +88,7 @@ class Grid:
 class Cell:
     """One training of the grid: its settings, and where its data is."""
 
-    settings: Settings
+    settings: CellSettings
     path: str
 
     @property
@@ -239,7 +239,7 @@ def cells(grid: Grid) -> list[Cell]:
     }
     return [
         Cell(
-            Settings(
+            CellSettings(
                 data=entry.title,
                 fingerprint=fingerprints[entry.path],
                 reading=entry.read,

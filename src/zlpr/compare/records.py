@@ -45,7 +45,7 @@ class LossSpec:
 
 
 @dataclass(frozen=True)
-class Settings:
+class CellSettings:
     """All that decides a cell's outcome; two cells with equal settings have equal results.
 
     Attributes:
@@ -234,7 +234,7 @@ class RunRecord:
 
     schema: int
     status: Literal["done", "failed"]
-    settings: Settings
+    settings: CellSettings
     settings_hash: str
     outcome: Outcome | None
     error: str | None
