@@ -25,6 +25,7 @@ from zlpr.compare.report import write_report
 from zlpr.compare.results import Results
 
 __all__ = [
+    "CellSettings",
     "DataSpec",
     "Grid",
     "LossSpec",
@@ -33,7 +34,6 @@ __all__ = [
     "RunFolder",
     "RunRecord",
     "Selection",
-    "Settings",
     "carry_out",
     "plan",
     "preset",
