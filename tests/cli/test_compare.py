@@ -167,3 +167,19 @@ def test_data_is_read_as_the_flags_say(tmp_path, monkeypatch, capsys):
     assert [entry.read for entry in made[0].data] == [expected, expected]
     assert main(["compare", "--text", "body"]) == 2
     assert "--text goes with --data" in capsys.readouterr().err
+
+
+def test_what_was_read_is_said_and_a_split_that_is_redrawn_too(tmp_path, capsys):
+    for part in ("train", "test"):
+        rows = [
+            f"{part} {i} {'red' if i % 2 else 'blue'},{'a' if i % 2 else 'b'}" for i in range(60)
+        ]
+        (tmp_path / "data").mkdir(exist_ok=True)
+        (tmp_path / "data" / f"{part}.csv").write_text("body,tags\n" + "\n".join(rows) + "\n")
+    command = ["compare", "--data", str(tmp_path / "data"), "--losses", "zlpr", "--seeds", "1"]
+    assert main([*command, "--out", str(tmp_path / "out"), "--workers", "1"]) == 0
+    said = capsys.readouterr().err
+    assert "text from 'body', labels from 'tags'" in said
+    assert "comes divided, and each seed divides all of it anew" in said
+    assert main([*command, "--out", str(tmp_path / "kept"), "--split", "published"]) == 0
+    assert "comes divided" not in capsys.readouterr().err

@@ -26,8 +26,19 @@ def test_the_figures_are_those_of_the_metrics(place, capsys):
     test, model = fitted.parts()[2], zlpr.load(place / "m")
     scores = model.predict_scores(test.texts)
     assert found["samples"] == len(test)
-    assert found["metrics"] == evaluate(test.labels, scores, model.decoder(scores))
-    report = label_report(test.labels, model.decoder(scores))
+    decided = model.decoder(scores)
+    assert found["empty"] == "sklearn"
+    assert found["metrics"] == evaluate(test.labels, scores, decided, empty="sklearn")
+    assert (
+        main(
+            ["evaluate", str(place / "m"), str(place / "test.jsonl"), "--json", "--empty", "paper"]
+        )
+        == 0
+    )
+    as_in_paper = json.loads(capsys.readouterr().out)
+    assert as_in_paper["metrics"] == evaluate(test.labels, scores, decided, empty="paper")
+    assert as_in_paper["empty"] == "paper"
+    report = label_report(test.labels, decided, empty="sklearn")
     by_name = {row["label"]: row for row in found["labels"]}
     for column, name in enumerate(test.label_names):
         if report.support[column]:
@@ -41,7 +52,7 @@ def test_the_bound_of_the_paper_is_one_flag_away(place, capsys):
     found = json.loads(capsys.readouterr().out)
     test, model = fitted.parts()[2], zlpr.load(place / "m")
     scores = model.predict_scores(test.texts)
-    assert found["metrics"] == evaluate(test.labels, scores, scores > 0)
+    assert found["metrics"] == evaluate(test.labels, scores, scores > 0, empty="sklearn")
 
 
 def test_tables_and_pictures(place, tmp_path, capsys):

@@ -162,6 +162,27 @@ def test_a_mistake_is_one_line(folder, capsys, arguments, message):
     assert message in capsys.readouterr().err
 
 
+FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "harmless"]
+
+
+@pytest.mark.parametrize("flag", ["--csv", "--raw-csv"])
+def test_no_cell_of_the_csv_is_a_formula_unless_asked_for(flag, folder, tmp_path):
+    out = tmp_path / "answers.csv"
+    assert main(["predict", folder, flag, "--out", str(out), "--", *FORMULAS]) == 0
+    with out.open(encoding="utf-8", newline="") as file:
+        texts = [row["text"] for row in csv.DictReader(file)]
+    quoted = [text if text == "harmless" else f"'{text}" for text in FORMULAS]
+    assert texts == (quoted if flag == "--csv" else FORMULAS)
+
+
+def test_answers_mean_the_same_and_move_no_cursor(folder, capsys):
+    text = "\x1b[2J \u202e \x9b31m"
+    assert main(["predict", folder, text]) == 0
+    printed = capsys.readouterr().out
+    assert json.loads(printed)["text"] == text
+    assert not {"\x1b", "\u202e", "\x9b"} & set(printed)
+
+
 def test_decisions_by_hand_take_the_place_of_the_models_rule(folder, capsys):
     text = "The printer at the front desk jams and the invoice was wrong."
 

@@ -6,10 +6,14 @@ import sys
 import time
 
 import pytest
+import sklearn.metrics
 
 import zlpr
 from zlpr.cli.main import main
-from zlpr.data import demo
+from zlpr.data import demo, load
+from zlpr.metrics import evaluate
+from zlpr.metrics.table import in_words
+from zlpr.training import divide
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +49,41 @@ def test_train_says_what_it_understood_and_ends_with_the_test_table(file, tmp_pa
     assert lines[-1] == f"model written to {out}"
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
     metrics = json.loads((out / "metrics.json").read_text())
-    assert set(metrics) == {"validation", "test", "test, bound 0"}
+    assert set(metrics) == {"empty", "validation", "test", "test, bound 0"}
+
+
+@pytest.mark.parametrize("empty", ["sklearn", "paper"])
+def test_figures_name_how_empty_cases_count_and_count_them_so(empty, file, tmp_path, capsys):
+    out = tmp_path / "model"
+    command = ["train", str(file), "--out", str(out), "--regularisation", "0.1", "--decode", "zero"]
+    assert main([*command, *(["--empty", "paper"] if empty == "paper" else [])]) == 0
+    sentence = in_words(empty)
+    assert sentence in capsys.readouterr().out
+    assert sentence in (out / "README.md").read_text()
+    recorded = json.loads((out / "metrics.json").read_text())
+    assert recorded["empty"] == empty
+    data = divide(load(str(file)), None, 0).test
+    scores = zlpr.load(out).predict_scores(data.texts)
+    assert recorded["test"] == evaluate(data.labels, scores, scores > 0, empty=empty)
+    if empty == "sklearn":
+        theirs = sklearn.metrics.f1_score(
+            data.labels.toarray(), scores > 0, average="macro", zero_division=0
+        )
+        assert recorded["test"]["macro_f1"] == pytest.approx(theirs)
+
+
+def test_a_reader_that_leaves_does_not_throw_the_model_away(file, tmp_path):
+    out = tmp_path / "model"
+    command = [sys.executable, "-m", "zlpr", "train", str(file), "--out", str(out)]
+    with subprocess.Popen(
+        [*command, "--regularisation", "0.1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as training:
+        assert training.stdout.readline()
+        training.stdout.close()  # as head -1 does
+        error = training.stderr.read()
+    assert training.returncode == 141
+    assert b"Traceback" not in error
+    assert zlpr.load(out).predict(["late again"])
 
 
 def test_json_is_all_that_is_printed(file, tmp_path, capsys):

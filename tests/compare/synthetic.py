@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from zlpr.compare.records import (
     SCHEMA,
+    CellSettings,
     Curve,
     DataFacts,
     Decoded,
@@ -18,7 +19,6 @@ from zlpr.compare.records import (
     ReliabilityBin,
     RunRecord,
     Seconds,
-    Settings,
 )
 
 DECIDING = ("zlpr", "bce", "focal", "dice1", "dice2")
@@ -38,8 +38,8 @@ BASE = {
 }
 
 
-def settings(data="toy", model="linear", loss="zlpr", seed=0, **changes) -> Settings:
-    made = Settings(
+def settings(data="toy", model="linear", loss="zlpr", seed=0, **changes) -> CellSettings:
+    made = CellSettings(
         data=data,
         fingerprint="0" * 16,
         reading={},

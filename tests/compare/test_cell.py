@@ -50,13 +50,16 @@ def test_the_figures_are_those_of_a_training_by_hand(path, zlpr_record):
     fitted = training.fit(parts.train, parts.validation, config)
     test = parts.test
     scores = fitted.model.predict_scores(test.inputs)
-    own = metrics.evaluate(test.labels, scores, scores > 0)
+    assert zlpr_record.settings.empty == "sklearn"
+    own = metrics.evaluate(test.labels, scores, scores > 0, empty="sklearn")
     decoded = zlpr_record.done.evaluation.test
     assert decoded.own == pytest.approx(own)
     validation = parts.validation.labels
     for name in ("subset_accuracy", "example_f1", "micro_f1", "macro_f1"):
-        rule = decoding.Threshold().fit(validation, fitted.validation_scores, metric=name)
-        expected = metrics.evaluate(test.labels, y_pred=rule(scores))[name]
+        rule = decoding.Threshold().fit(
+            validation, fitted.validation_scores, metric=name, empty="sklearn"
+        )
+        expected = metrics.evaluate(test.labels, y_pred=rule(scores), empty="sklearn")[name]
         assert decoded.threshold[name] == pytest.approx(expected)
         chosen = decoding.choose(
             validation,
@@ -64,8 +67,9 @@ def test_the_figures_are_those_of_a_training_by_hand(path, zlpr_record):
             name,
             rules=decoding.rules_of_scores(),
             train_labels=parts.train.labels,
+            empty="sklearn",
         )
-        expected = metrics.evaluate(test.labels, y_pred=chosen(scores))[name]
+        expected = metrics.evaluate(test.labels, y_pred=chosen(scores), empty="sklearn")[name]
         assert decoded.fitted[name] == pytest.approx(expected)
     assert decoded.fitted["average_precision"] == decoded.own["average_precision"]
 

@@ -1,4 +1,5 @@
 import tomllib
+from dataclasses import replace
 from importlib import resources
 
 import pytest
@@ -189,3 +190,11 @@ def test_the_documented_grid_is_a_grid():
 
     lines = module.__doc__.partition("A grid is a TOML file:")[2]
     assert parse_grid(tomllib.loads(lines)).seeds == (0, 1, 2)
+
+
+def test_empty_cases_count_as_in_scikit_learn_but_for_the_papers_grid():
+    demo = preset("demo")
+    assert {cell.settings.empty for cell in cells(demo)} == {"sklearn"}
+    asked = replace(demo, training={"empty": "paper"})
+    assert {cell.settings.empty for cell in cells(asked)} == {"paper"}
+    assert preset("paper").training["empty"] == "paper"

@@ -24,7 +24,7 @@ def test_samples_shares_average_to_the_metric(metric, empty):
     data = Validation.check(true, CASE.scores, metric, empty)
     options = {} if metric in ("subset_accuracy", "hamming_loss") else {"empty": empty}
     value = getattr(metrics, metric)(true, predicted, **options)
-    sign = 1 if metrics.METRICS[metric].larger_is_better else -1
+    sign = 1 if metrics.info(metric).larger_is_better else -1
     assert per_sample(data, predicted).mean() == pytest.approx(sign * value)
 
 

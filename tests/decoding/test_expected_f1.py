@@ -128,7 +128,7 @@ def test_price_is_the_best_there_is_for_the_metric(metric):
     def goodness(price):
         chosen = ExpectedF1(rule.calibrator, price=price)(scores)
         value = getattr(metrics, metric)(true, chosen)
-        return value if metrics.METRICS[metric].larger_is_better else -value
+        return value if metrics.info(metric).larger_is_better else -value
 
     assert goodness(rule.price) >= max(goodness(p) for p in np.linspace(-0.3, 0.6, 181)) - 1e-12
 

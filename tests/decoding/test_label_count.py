@@ -26,7 +26,7 @@ def test_counts_are_learned_where_a_threshold_or_one_k_fails(metric):
     def goodness(rule):
         predicted = rule.fit(true, scores, metric)(fresh_scores)
         value = getattr(metrics, metric)(fresh_true, predicted)
-        return value if metrics.METRICS[metric].larger_is_better else -value
+        return value if metrics.info(metric).larger_is_better else -value
 
     assert goodness(LabelCount()) > max(goodness(Threshold()), goodness(TopK()))
 

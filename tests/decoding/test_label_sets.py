@@ -26,7 +26,7 @@ def tied_data(seed, samples=600, noise=1.0):
 
 def goodness(metric, true, predicted):
     value = getattr(metrics, metric)(true, predicted)
-    return value if metrics.METRICS[metric].larger_is_better else -value
+    return value if metrics.info(metric).larger_is_better else -value
 
 
 @pytest.mark.parametrize("metric", DECISION_METRICS)

@@ -12,14 +12,14 @@ from zlpr import metrics
 from zlpr._errors import UserError
 from zlpr.decoding import DECISION_METRICS, PerLabelThreshold, Threshold, ZeroBound
 from zlpr.losses import zlpr_loss
-from zlpr.metrics import METRICS
+from zlpr.metrics import info
 
 SWEPT = {name: case for name, case in CASES.items() if not name.startswith("wide")}
 
 
 def goodness(metric, true, predicted, empty="paper"):
     value = getattr(metrics, metric)(true, predicted, empty=empty)
-    return value if METRICS[metric].larger_is_better else -value
+    return value if info(metric).larger_is_better else -value
 
 
 def every_cut(scores):

@@ -6,7 +6,7 @@ from tests.metrics.cases import CASES
 from zlpr import metrics
 from zlpr._errors import UserError
 from zlpr.decoding import DECISION_METRICS, TopK
-from zlpr.metrics import METRICS
+from zlpr.metrics import info
 
 SWEPT = {name: case for name, case in CASES.items() if not name.startswith("wide")}
 
@@ -30,7 +30,7 @@ def test_the_k_highest_with_ties_in_label_order(case, k):
 def test_no_k_is_better_than_the_fitted_one(case, metric):
     def goodness(k):
         value = getattr(metrics, metric)(case.true, first_k(case.scores, k))
-        return value if METRICS[metric].larger_is_better else -value
+        return value if info(metric).larger_is_better else -value
 
     fitted = TopK().fit(case.true, case.scores, metric)
     best = max(goodness(k) for k in range(case.scores.shape[1] + 1))

@@ -33,7 +33,7 @@ PARAMETERS: dict[str, dict[str, list[float]]] = {
     "class_balanced": {"beta": [0.0, 0.5], "gamma": [0.5, 2.0]},
     "distribution_balanced": {
         "alpha": [0.0],
-        "beta": [0.0, -3.0],
+        "beta": [0.0, -0.5],  # weights of a steeper one are no normal numbers
         "negative_scale": [0.5, 5.0],
         "prior_scale": [0.0, 1.0],
         "gamma": [0.0, 1.0],
@@ -305,6 +305,8 @@ def _floor(case: Case, batch: wide.Batch) -> Any:
     is_soft = ((batch.y > 0) & (batch.y < 1)).any()
     if case.name == "zlpr" and is_soft:
         return 30 * eps * extended_samples(case)[:, None] + 0 * weight
+    if case.name == "bp_mll":  # a logarithm, which may be near 0 by chance
+        return 30 * eps * extended_samples(case)[:, None] / max(weight.shape[1], 1) + 0 * weight
     if case.name not in ROUNDED:
         return 100 * float(info.tiny) * weight
     if case.name in ("cross_entropy", "adaptive_threshold"):

@@ -22,6 +22,7 @@ from zlpr.losses import (
     ranking_loss,
     sparse_zlpr_loss,
     warp_loss,
+    zlpr_loss,
 )
 
 INF = math.inf
@@ -54,6 +55,18 @@ def test_shapes_with_a_zero_have_no_loss(case: Case, shape: tuple[int, int]) -> 
     value = case.info.function(scores, torch.zeros(shape), **options)
     assert value == 0
     assert torch.autograd.grad(value, scores)[0].shape == shape
+
+
+@pytest.mark.parametrize("loss", [zlpr_loss, lsep_loss, bp_mll_loss, circle_loss])
+def test_a_weight_of_zero_has_the_slope_of_a_small_one(loss) -> None:  # type: ignore[no-untyped-def]
+    scores = torch.tensor([[2.0, 1.0, -0.5, 3.0]], dtype=torch.float64)
+    targets = torch.tensor([[1, 0, 0, 0]])
+    weights = [torch.tensor([1.0, 1.0, 1.0, x]).double().requires_grad_() for x in (0.0, 1e-12)]
+    slopes = [
+        torch.autograd.grad(loss(scores, targets, label_weight=weight), weight)[0]
+        for weight in weights
+    ]
+    torch.testing.assert_close(slopes[0], slopes[1], rtol=1e-6, atol=0)
 
 
 def test_no_labels_have_no_indices() -> None:

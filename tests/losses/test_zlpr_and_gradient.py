@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from torch._inductor import metrics
 from torch.autograd import forward_ad
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -366,7 +367,7 @@ def test_few_kernels_are_started(kind, bar, monkeypatch):
     monkeypatch.setattr(core, "_is_on_cpu", lambda tensor: False)
     plain = kernels_of(kind)
     assert plain <= bar
-    assert kernels_of(kind, label_mask=torch.ones(LABELS, dtype=torch.bool)) <= plain + 1
+    assert kernels_of(kind, label_mask=torch.ones(LABELS, dtype=torch.bool)) <= plain + 4
 
 
 def test_weights_start_few_kernels_more(monkeypatch):
@@ -376,6 +377,22 @@ def test_weights_start_few_kernels_more(monkeypatch):
     assert kernels_of("soft", label_weight=weight) <= kernels_of("soft") + 2
     assert kernels_of("soft", label_weight=weight, pos_weight=weight) <= kernels_of("soft") + 4
     assert kernels_of("bool", label_weight=weight) <= kernels_of("soft") + 2
+
+
+@pytest.mark.slow
+def test_the_compiled_formula_is_fused():
+    # In eager mode the same takes some sixty operations.
+    scores, targets = draw((64,), 1.0).requires_grad_(), few((64,))
+    torch._dynamo.reset()
+    metrics.reset()
+    compiled = torch.compile(zlpr_loss, fullgraph=True)
+    loss = compiled(scores, targets)
+    loss.backward()
+    assert metrics.generated_kernel_count <= 13
+    assert_close(loss.double(), formula(scores.detach(), targets), rtol=1e-6, atol=0)
+    eager = scores.detach().requires_grad_()
+    zlpr_loss(eager, targets).backward()
+    assert_close(scores.grad, eager.grad)
 
 
 # --- what was wrong once ------------------------------------------------------------------------
@@ -404,3 +421,17 @@ def test_an_infinite_score_with_any_weight(kind, weight):
     assert loss.item() == torch.finfo(torch.float32).max
     assert_close(scores.grad[0, 0].item(), 1.0, rtol=1e-6, atol=0)
     assert scores.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("kind", ["bool", "float"])
+def test_no_labels_at_all(kind):
+    scores = torch.zeros(3, 0, requires_grad=True)
+    targets = torch.zeros(3, 0, dtype=torch.bool if kind == "bool" else torch.float32)
+    for loss in (
+        zlpr_loss(scores, targets),
+        sparse_zlpr_loss(scores, torch.full((3, 2), -1)),
+        sparse_zlpr_loss(scores, torch.zeros(3, 0, dtype=torch.long)),
+    ):
+        loss.backward()
+        assert loss == 0
+    assert scores.grad.shape == (3, 0)

@@ -74,3 +74,16 @@ def test_configurations_survive_copies_and_processes(model):
 def test_settings_are_plain_json():
     config = TrainingConfig(loss_params={"pos_weight": 2.7})
     assert json.loads(json.dumps(config.to_dict()))["loss_params"] == {"pos_weight": 2.7}
+
+
+def test_the_papers_preset_counts_empty_cases_as_the_paper_unless_told_otherwise():
+    assert TrainingConfig().convention == "sklearn"
+    assert TrainingConfig(model="hf:x", preset="paper").convention == "paper"
+    assert TrainingConfig(model="hf:x", preset="paper", empty="sklearn").convention == "sklearn"
+    with pytest.raises(UserError, match=r"empty: .*'zero'"):
+        TrainingConfig(empty="zero")
+
+
+def test_what_describes_rather_than_judges_cannot_choose():
+    with pytest.raises(UserError, match="metric: no metric 'cardinality_predicted'"):
+        TrainingConfig(metric="cardinality_predicted")

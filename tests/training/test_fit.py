@@ -115,6 +115,7 @@ def test_a_model_fitted_from_python_is_saved_with_its_figures_and_card(tmp_path)
     result = fit(train, validation, TrainingConfig(regularisation=1.0), test=test)
     result.model.save(tmp_path / "model")
     figures = json.loads((tmp_path / "model" / "metrics.json").read_text())
+    assert figures.pop("empty") == "sklearn"
     assert set(figures) == {"validation", "test", "test, bound 0"}
     decided = result.model.decoder(result.model.predict_scores(test.inputs))
     expected = metrics.evaluate(test.labels, y_pred=decided)["micro_f1"]

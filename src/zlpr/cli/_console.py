@@ -39,12 +39,12 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, title:
 
 def print_json(value: Any) -> None:
     """Print a value as indented JSON, the only thing on standard output."""
-    print(json_text(value, indent=2), flush=True)
+    print(json_text(value, sys.stdout, indent=2), flush=True)
 
 
-def json_text(value: Any, *, indent: int | None = None) -> str:
-    """A value as JSON that standard output can carry and that no terminal obeys."""
-    is_unicode = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+def json_text(value: Any, stream: TextIO, *, indent: int | None = None) -> str:
+    """A value as JSON that a stream can carry and that no terminal obeys."""
+    is_unicode = (stream.encoding or "utf-8").lower().startswith("utf")
     text = json.dumps(value, indent=indent, ensure_ascii=not is_unicode, allow_nan=False)
     return for_json(text)
 

@@ -2,9 +2,10 @@
 
 import argparse
 import os
-import sys
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
+from zlpr._escape import for_terminal
+from zlpr.cli._console import say
 from zlpr.cli._progress import progress
 
 if TYPE_CHECKING:
@@ -46,14 +47,14 @@ def load_data(spec: str, args: argparse.Namespace, like: "Columns | None" = None
 
     with progress(f"reading {spec}"):
         data = load(spec, **reading_options(args), like=like)
-    announce(spec, data.columns, sys.stderr if getattr(args, "json", False) else sys.stdout)
+    announce(spec, data.columns, error=getattr(args, "json", False))
     return data
 
 
-def announce(spec: str, columns: "Columns | None", stream: TextIO) -> None:
+def announce(spec: str, columns: "Columns | None", *, error: bool) -> None:
     """Say what was read as what; of several processes, the first speaks."""
     if columns is not None and os.environ.get("RANK", "0") == "0":
-        print(f"read {spec} as {columns.describe()}", file=stream)
+        say(for_terminal(f"read {spec} as {columns.describe()}"), error=error)
 
 
 def columns_of(model: "FittedModel") -> "Columns | None":

@@ -4,7 +4,7 @@ import argparse
 import dataclasses
 from collections.abc import Iterator
 from types import NoneType, UnionType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from zlpr.models import registry
 
@@ -101,7 +101,7 @@ def _add_flag(group: Any, setting: Flag) -> None:
 
 def _parsing(kind: Any) -> dict[str, Any]:
     """How argparse reads a value of a type."""
-    if get_origin(kind) is UnionType:
+    if get_origin(kind) in (Union, UnionType):
         options = [option for option in get_args(kind) if option is not NoneType]
         return _parsing(options[0])
     if get_origin(kind) is Literal:

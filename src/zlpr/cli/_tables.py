@@ -17,6 +17,7 @@ def print_results(results: "Results") -> None:
     """Tables in the terminal: per data set and model where they are few, and the wins."""
     from zlpr.compare.results import FITTED, OWN
     from zlpr.compare.tables import LEGEND, terminal_rows, terminal_tables, wins_table
+    from zlpr.metrics.table import in_words
 
     shown: list[Table] = []
     if len(results.settings) <= MANY_SETTINGS:
@@ -30,6 +31,8 @@ def print_results(results: "Results") -> None:
         print_table(headers, rows, title=for_terminal(table.title))
         say()
     say(LEGEND)
+    for empty in results.empty:
+        say(in_words(empty))
 
 
 def results_json(results: "Results") -> list[dict[str, Any]]:

@@ -5,6 +5,9 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from zlpr._escape import for_terminal
+from zlpr.cli._console import say
+
 if TYPE_CHECKING:
     from zlpr.training import TrainingProgress
 
@@ -26,10 +29,9 @@ def training_progress(
     def tell(line: "TrainingProgress") -> None:
         if line.metric is not None and not quiet:
             steps = f"{line.step} steps" if line.total in (0, line.step) else f"step {line.step}"
-            print(
+            say(
                 f"  {line.stage}, {steps}: loss {line.loss:.4f}, "
                 f"validation {words} {line.metric:.4f}, {line.seconds:.1f} s",
-                flush=True,
             )
 
     if not sys.stderr.isatty():
@@ -38,12 +40,16 @@ def training_progress(
     from rich import progress as rich
     from rich.console import Console
 
-    columns = (rich.TextColumn("{task.description}"), rich.BarColumn(), rich.TimeElapsedColumn())
+    columns = (
+        rich.TextColumn("{task.description}", markup=False),
+        rich.BarColumn(),
+        rich.TimeElapsedColumn(),
+    )
     with rich.Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         task = bars.add_task("reading features", total=None)
 
         def show(line: "TrainingProgress") -> None:
-            label = f"{line.stage}, step {line.step}, loss {line.loss:.4f}"
+            label = for_terminal(f"{line.stage}, step {line.step}, loss {line.loss:.4f}")
             bars.update(task, description=label, completed=line.step, total=line.total or None)
             tell(line)
 

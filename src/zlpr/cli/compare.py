@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from zlpr._errors import UserError
+from zlpr.cli._console import say
 from zlpr.cli._reading import add_reading_arguments, given_reading
 
 if TYPE_CHECKING:
@@ -46,6 +47,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--split",
         choices=("random", "stratified", "group", "published"),
         help="how data is divided, 8:1:1 anew for each seed (default random), or as it came",
+    )
+    what.add_argument(
+        "--empty",
+        choices=("sklearn", "paper"),
+        help="count empty cases as scikit-learn does (default), or as the paper (in its preset)",
     )
     what.add_argument(
         "--set",
@@ -90,6 +96,8 @@ def run(args: argparse.Namespace) -> int:
     folder = RunFolder(Path(args.out))
     command = shlex.join(["zlpr", *sys.argv[1:]])
     todo = plan(_grid(args), folder, command, overwrite=args.overwrite)
+    for note in todo.notes:
+        _say(note)
     before = len(todo.cells) - len(todo.missing)
     _say(_opening(len(todo.cells), before))
     try:
@@ -143,6 +151,8 @@ def _grid(args: argparse.Namespace) -> "Grid":
         grid = replace(grid, seeds=tuple(range(_positive(args.seeds, "--seeds") or 0)))
     if args.split:
         grid = with_split(grid, args.split)
+    if args.empty:
+        grid = replace(grid, training={**grid.training, "empty": args.empty})
     if args.set:
         grid = replace(grid, training={**grid.training, **_settings(args.set)})
     return grid
@@ -199,7 +209,7 @@ def _warn(selection: "Selection") -> None:
 
 
 def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    say(line, error=True)
 
 
 def _print(selection: "Selection", paths: dict[str, Any], *, as_json: bool) -> None:
@@ -212,4 +222,4 @@ def _print(selection: "Selection", paths: dict[str, Any], *, as_json: bool) -> N
         print_json({"figures": results_json(results), "report": str(paths["html"])})
         return
     print_results(results)
-    print(f"report: {paths['html']}")
+    say(f"report: {paths['html']}")

@@ -3,13 +3,12 @@
 import argparse
 import contextlib
 import dataclasses
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from zlpr._errors import UserError
-from zlpr.cli._console import print_json, print_table
+from zlpr.cli._console import print_json, print_table, say
 from zlpr.cli._progress import progress
 from zlpr.cli._reading import add_reading_arguments, load_data
 
@@ -120,7 +119,7 @@ def run_list(args: argparse.Namespace) -> None:
     print_table(
         headers, rows, title="The figures are the paper's; words are characters in Chinese."
     )
-    print("\nzlpr data download NAME fetches a set or says where to get it and under what terms.")
+    say("\nzlpr data download NAME fetches a set or says where to get it and under what terms.")
 
 
 def _entry(source: "Source", name: str) -> dict[str, Any]:
@@ -244,7 +243,7 @@ def _plot(data: "Dataset", path: Path) -> None:
         raise UserError(f"--plot {path}: expected a file that ends in .png, .svg or .pdf")
     with progress("drawing"), replacing(path) as beside:
         plot(data).savefig(beside, format=kind, dpi=120)
-    print(f"wrote {path}", file=sys.stderr)
+    say(f"wrote {path}", error=True)
 
 
 # --- prepare ------------------------------------------------------------------------------------
@@ -311,9 +310,9 @@ def run_prepare(args: argparse.Namespace) -> None:
         print_json({"sets": written, "left_out": prepared.left_out})
         return
     for entry in written:
-        print(f"{entry['name']}: {_parts_line(entry['sizes'])} in {entry['folder']}")
+        say(f"{entry['name']}: {_parts_line(entry['sizes'])} in {entry['folder']}")
     for reason, count in prepared.left_out.items():
-        print(f"left out: {count:,} x {reason}")
+        say(f"left out: {count:,} x {reason}")
 
 
 def _size(raw: Path) -> int | None:
@@ -373,10 +372,10 @@ def run_download(args: argparse.Namespace) -> int | None:
     if args.json:
         print_json({"source": source.name, "terms": source.terms, "files": files})
         return None
-    print(f"{source.name}: {source.summary}\nterms: {source.terms} ({source.address})")
+    say(f"{source.name}: {source.summary}\nterms: {source.terms} ({source.address})")
     for file in files:
-        print(f"{file['path']}: {file['note']}, SHA-256 {file['sha256']}")
-    print(f"next: zlpr data prepare {args.name} --raw {folder}")
+        say(f"{file['path']}: {file['note']}, SHA-256 {file['sha256']}")
+    say(f"next: zlpr data prepare {args.name} --raw {folder}")
     return None
 
 
@@ -386,12 +385,12 @@ def _tell_where(args: argparse.Namespace, source: "Source", folder: Path) -> int
             {**_entry(source, source.sets[0]), "instructions": source.instructions, "files": []}
         )
         return 1
-    print(f"{source.name} has no public address to fetch it from.")
-    print(f"where: {source.address}\nterms: {source.terms}\nhow: {source.instructions}")
+    say(f"{source.name} has no public address to fetch it from.")
+    say(f"where: {source.address}\nterms: {source.terms}\nhow: {source.instructions}")
     if source.not_known:
-        print(f"not known: {source.not_known}")
-    print(f"then: put {source.expects} into {folder} and run")
-    print(f"  zlpr data prepare {args.name} --raw {folder}")
+        say(f"not known: {source.not_known}")
+    say(f"then: put {source.expects} into {folder} and run")
+    say(f"  zlpr data prepare {args.name} --raw {folder}")
     return 1
 
 
@@ -492,4 +491,4 @@ def run_split(args: argparse.Namespace) -> None:
         for name, size in report.sizes.items()
     ]
     print_table(("part", "samples", "label distance", "labels absent"), rows, title=args.out)
-    print(f"mean label distance {report.mean_label_distance:.5f} (0: every part is like the whole)")
+    say(f"mean label distance {report.mean_label_distance:.5f} (0: every part is like the whole)")

@@ -1,22 +1,21 @@
 """`zlpr evaluate`: a trained model's figures on labelled data, and the labels it does worst on."""
 
 import argparse
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zlpr._errors import UserError
-from zlpr.cli._console import print_json, print_table
+from zlpr._escape import for_terminal
+from zlpr.cli._console import print_json, print_table, say
 from zlpr.cli._decision import add_decision_arguments, decide_by_hand
-from zlpr.cli._figures import figure_rows
 from zlpr.cli._progress import progress
 from zlpr.cli._reading import add_reading_arguments, columns_of, load_data
 
 if TYPE_CHECKING:
     from zlpr.data import Dataset
     from zlpr.decoding import ReliabilityCurve
-    from zlpr.metrics import LabelReport
+    from zlpr.metrics import Empty, LabelReport
     from zlpr.models import FittedModel
 
 EXAMPLE = "zlpr evaluate reviews-model reviews.csv --plot reviews.png"
@@ -45,6 +44,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--worst", type=int, default=10, metavar="N", help="how many of the worst labels to list"
     )
     parser.add_argument("--plot", metavar="FILE", help="draw reliability and F1 per label")
+    parser.add_argument(
+        "--empty",
+        choices=("sklearn", "paper"),
+        default="sklearn",
+        help="count empty cases as scikit-learn does (default), or as the paper's tables do",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     add_reading_arguments(parser)
 
@@ -57,7 +62,7 @@ def run(args: argparse.Namespace) -> None:
     decide_by_hand(model, args)
     data = _part(_read(model, args), args.part)
     with progress(f"predicting {len(data):,} samples"):
-        evaluation = Evaluation.of(model, data, zero_bound=args.zero_bound)
+        evaluation = Evaluation.of(model, data, zero_bound=args.zero_bound, empty=args.empty)
     if args.plot:
         from zlpr.cli._plots import plot_evaluation
 
@@ -67,7 +72,7 @@ def run(args: argparse.Namespace) -> None:
     else:
         evaluation.print(args.worst)
         if args.plot:
-            print(f"\nfigures drawn in {args.plot}")
+            say(f"\nfigures drawn in {args.plot}")
 
 
 def _read(model: "FittedModel", args: argparse.Namespace) -> "Dataset":
@@ -83,13 +88,13 @@ def _read(model: "FittedModel", args: argparse.Namespace) -> "Dataset":
     if args.part != "all":
         data, note = divide_again(data, model.record.data)
         if note:
-            print(f"note: {note} (--part all for all of it)", file=sys.stderr)
+            say(f"note: {note} (--part all for all of it)", error=True)
     try:
         aligned = data.with_label_names(model.label_names, unknown=args.unknown_labels)
     except UserError as fault:
         raise UserError(f"{fault} (--unknown-labels drop)") from None
     for note in aligned.notes[len(data.notes) :]:
-        print(f"note: {note}", file=sys.stderr)
+        say(f"note: {note}", error=True)
     return aligned
 
 
@@ -114,9 +119,12 @@ class Evaluation:
     figures: dict[str, float]
     report: "LabelReport"
     curve: "ReliabilityCurve"
+    empty: "Empty"
 
     @classmethod
-    def of(cls, model: "FittedModel", data: "Dataset", *, zero_bound: bool) -> "Evaluation":
+    def of(
+        cls, model: "FittedModel", data: "Dataset", *, zero_bound: bool, empty: "Empty"
+    ) -> "Evaluation":
         """Predict and measure."""
         from zlpr import decoding, metrics
 
@@ -125,9 +133,10 @@ class Evaluation:
         predicted = rule(scores)
         return cls(
             data,
-            metrics.evaluate(data.labels, scores, predicted),
-            metrics.label_report(data.labels, predicted),
+            metrics.evaluate(data.labels, scores, predicted, empty=empty),
+            metrics.label_report(data.labels, predicted, empty=empty),
             decoding.reliability_curve(data.labels, model.calibrator(scores)),
+            empty,
         )
 
     def worst(self, count: int | None = None) -> list[int]:
@@ -152,27 +161,31 @@ class Evaluation:
         """Everything, the labels worst first."""
         return {
             "samples": len(self.data),
+            "empty": self.empty,
             "metrics": self.figures,
             "expected_calibration_error": self.curve.expected_calibration_error,
+            "label_calibration_error": self.curve.label_calibration_error,
             "labels": [self.label(column) for column in self.worst()],
         }
 
     def print(self, worst: int) -> None:
         """The tables."""
-        name = self.data.name or "the data"
-        print(f"{len(self.data):,} samples of {name}, {self.data.num_labels:,} labels\n")
+        from zlpr.metrics.table import figure_rows, in_words, shown
+
+        name = for_terminal(self.data.name) or "the data"
+        say(f"{len(self.data):,} samples of {name}, {self.data.num_labels:,} labels\n")
         headers, rows = figure_rows({"value": self.figures})
-        error = self.curve.expected_calibration_error
-        rows.append(["expected calibration error ↓", f"{error:.4f}"])
+        rows += [
+            ["expected calibration error ↓", shown(self.curve.expected_calibration_error)],
+            ["calibration error as the labels see it ↓", shown(self.curve.label_calibration_error)],
+        ]
         print_table(headers, rows)
+        say(in_words(self.empty))
         labels = [self.label(column) for column in self.worst(worst)]
         if labels:
             cells = [
-                [
-                    f"{value:.3f}" if isinstance(value, float) else str(value)
-                    for value in row.values()
-                ]
+                [shown(value) if isinstance(value, float) else str(value) for value in row.values()]
                 for row in labels
             ]
-            print()
+            say()
             print_table(list(labels[0]), cells, title=f"The {len(labels)} worst labels")

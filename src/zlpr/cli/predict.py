@@ -3,7 +3,6 @@
 import argparse
 import csv
 import itertools
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
@@ -12,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from zlpr._errors import UserError
+from zlpr._escape import for_spreadsheet, for_terminal
+from zlpr.cli._console import data_stream, json_text
 from zlpr.cli._decision import add_decision_arguments, decide_by_hand
 from zlpr.cli._progress import progress
 from zlpr.cli._reading import add_reading_arguments, announce, columns_of, reading_options
@@ -40,6 +41,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--csv", action="store_true", help="CSV instead of JSON lines")
     parser.add_argument(
+        "--raw-csv",
+        action="store_true",
+        help="as --csv, with cells that start with =, +, - or @ as they are; --csv puts an "
+        "apostrophe before them, so that no spreadsheet takes them for formulas",
+    )
+    parser.add_argument(
         "--all-labels",
         action="store_true",
         help="scores and probabilities of every label, not only of the predicted ones",
@@ -61,13 +68,19 @@ def run(args: argparse.Namespace) -> None:
     # With answers on the screen they are progress enough.
     waiting = progress(f"predicting into {args.out}") if args.out else nullcontext()
     with waiting, replacing(args.out) if args.out else nullcontext() as beside:
-        stream = beside.open("w", encoding="utf-8", newline="") if beside else sys.stdout
+        stream = beside.open("w", encoding="utf-8", newline="") if beside else data_stream()
         with stream if beside else nullcontext():
             batches = _batches(args, columns_of(model))
             first = next(batches, Batch([]))
             write = (
-                _csv_writer(stream, model, args.all_labels, with_ids=first.ids is not None)
-                if args.csv
+                _csv_writer(
+                    stream,
+                    model,
+                    args.all_labels,
+                    with_ids=first.ids is not None,
+                    cell=(lambda text: text) if args.raw_csv else for_spreadsheet,
+                )
+                if args.csv or args.raw_csv
                 else _json_writer(stream, model, args.all_labels)
             )
             for batch in itertools.chain([first], batches):
@@ -127,18 +140,27 @@ def _json_writer(stream: TextIO, model: "FittedModel", all_labels: bool) -> Writ
             "scores": {names[i]: round(row.scores[i], 4) for i in shown},
             "probabilities": {names[i]: round(row.probabilities[i], 4) for i in shown},
         }
-        print(json.dumps(line, ensure_ascii=False), file=stream)
+        stream.write(json_text(line, stream) + "\n")
 
     return write
 
 
-def _csv_writer(stream: TextIO, model: "FittedModel", all_labels: bool, *, with_ids: bool) -> Write:
+def _csv_writer(
+    stream: TextIO,
+    model: "FittedModel",
+    all_labels: bool,
+    *,
+    with_ids: bool,
+    cell: Callable[[str], str],
+) -> Write:
     """A row per text: the labels, and their scores and probabilities in the same order."""
+    if stream.isatty():
+        safe, cell = cell, lambda text: for_terminal(safe(text))
     names = model.label_names
     table = csv.writer(stream, lineterminator="\n")
     figures = ["scores", "probabilities"]
     if all_labels:
-        figures = [f"{name} {kind}" for kind in ("score", "probability") for name in names]
+        figures = [cell(f"{name} {kind}") for kind in ("score", "probability") for name in names]
     table.writerow([*(["id"] if with_ids else []), "text", "labels", *figures])
 
     def write(row: Row) -> None:
@@ -149,8 +171,9 @@ def _csv_writer(stream: TextIO, model: "FittedModel", all_labels: bool, *, with_
                 "|".join(f"{part[i]:.4f}" for i in row.chosen)
                 for part in (row.scores, row.probabilities)
             ]
-        own = [row.id or ""] if with_ids else []
-        table.writerow([*own, row.text or "", "|".join(names[i] for i in row.chosen), *values])
+        own = [cell(row.id or "")] if with_ids else []
+        labels = "|".join(names[i] for i in row.chosen)
+        table.writerow([*own, cell(row.text or ""), cell(labels), *values])
 
     return write
 
@@ -178,7 +201,7 @@ def _from_file(name: str, args: argparse.Namespace, like: "Columns | None") -> I
     said = False
     for block in iterate(Path(name), labelled=False, like=like, **options):
         if not said:
-            announce(name, block.columns, sys.stderr)
+            announce(name, block.columns, error=True)
             said = True
         yield from _parts(block)
 

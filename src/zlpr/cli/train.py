@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zlpr._errors import UserError
+from zlpr._escape import for_terminal
 from zlpr._named_values import named_values
-from zlpr.cli._console import print_json, print_table
-from zlpr.cli._figures import figure_rows
+from zlpr.cli._console import print_json, print_table, say
 from zlpr.cli._reading import add_reading_arguments, load_data
 from zlpr.cli._settings import add_settings, given_settings
 
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> None:
         if first and not args.json:
             _describe(parts.train, parts.validation, parts.test)
             for note in parts.check():
-                print(f"  note: {note}")
+                say(f"  note: {note}")
         checkpoint = _checkpoint(out, args, first)
         with training_progress(config.metric, quiet=args.json or not first) as progress:
             result = fit_parts(parts, config, checkpoint=checkpoint, progress=progress)
@@ -85,9 +85,9 @@ def run(args: argparse.Namespace) -> None:
         result.model.save(out, overwrite=args.overwrite)
         shutil.rmtree(checkpoint, ignore_errors=True)
     if args.json:
-        print_json(_summary(result, out))
+        print_json(_summary(result, config, out))
     else:
-        _report(result, out)
+        _report(result, config, out)
 
 
 def _config(args: argparse.Namespace) -> "TrainingConfig":
@@ -119,7 +119,7 @@ def _checkpoint(out: Path, args: argparse.Namespace, first: bool) -> Path:
     if args.restart and first:
         shutil.rmtree(checkpoint, ignore_errors=True)
     elif checkpoint.is_dir() and first and not args.json:
-        print(f"going on with the unfinished run in {checkpoint} (--restart discards it)")
+        say(f"going on with the unfinished run in {checkpoint} (--restart discards it)")
     return checkpoint
 
 
@@ -130,22 +130,22 @@ def _describe(train: "Dataset", validation: "Dataset", test: "Dataset | None") -
     sizes = f"{len(train):,} training, {len(validation):,} validation"
     sizes += f" and {len(test):,} test samples" if test is not None else " samples, no test part"
     counts = np.asarray(train.labels.sum(axis=0))
-    print(f"data: {train.name or 'unnamed'}, {sizes}")
+    say(f"data: {for_terminal(train.name) or 'unnamed'}, {sizes}")
     if train.texts is None:
-        print(f"inputs: {train.inputs.shape[1]:,} features a sample")
+        say(f"inputs: {train.inputs.shape[1]:,} features a sample")
     else:
         words = float(np.mean([len(text.split()) for text in train.texts[:10_000]]))
         empty = sum(not text.strip() for text in train.texts)
         note = f", {empty:,} of them empty" if empty else ""
-        print(f"inputs: texts of {words:.1f} words on average{note}")
-    print(
+        say(f"inputs: texts of {words:.1f} words on average{note}")
+    say(
         f"labels: {train.num_labels:,}, {train.labels.nnz / len(train):.2f} a sample, "
         f"{int((np.diff(train.labels.indptr) == 0).sum()):,} training samples without any"
     )
-    print(f"  most frequent: {_listed(train, np.argsort(-counts, kind='stable')[:5], counts)}")
+    say(f"  most frequent: {_listed(train, np.argsort(-counts, kind='stable')[:5], counts)}")
     absent = np.flatnonzero(counts == 0)
     if len(absent):
-        print(
+        say(
             f"  note: {len(absent):,} labels have no training sample and cannot be learned: "
             f"{_listed(train, absent[:5], None)}{', …' if len(absent) > 5 else ''}"
         )
@@ -153,14 +153,15 @@ def _describe(train: "Dataset", validation: "Dataset", test: "Dataset | None") -
 
 def _listed(data: "Dataset", columns: Any, counts: Any) -> str:
     return ", ".join(
-        data.label_names[i] + ("" if counts is None else f" ({int(counts[i]):,})")
+        for_terminal(data.label_names[i]) + ("" if counts is None else f" ({int(counts[i]):,})")
         for i in columns.tolist()
     )
 
 
-def _summary(result: "FitResult", out: Path) -> dict[str, Any]:
+def _summary(result: "FitResult", config: "TrainingConfig", out: Path) -> dict[str, Any]:
     return {
         "folder": str(out),
+        "empty": config.convention,
         "metrics": result.figures,
         "chosen": dict(result.chosen),
         "decoding": result.model.decoder.to_config(),
@@ -170,7 +171,9 @@ def _summary(result: "FitResult", out: Path) -> dict[str, Any]:
     }
 
 
-def _report(result: "FitResult", out: Path) -> None:
+def _report(result: "FitResult", config: "TrainingConfig", out: Path) -> None:
+    from zlpr.metrics.table import figure_rows, in_words
+
     chosen = ", ".join(f"{name} {value:.3g}" for name, value in result.chosen.items())
     decoding = dict(result.choice.rule.to_config())
     rule = decoding.pop("rule").replace("_", " ")
@@ -180,12 +183,13 @@ def _report(result: "FitResult", out: Path) -> None:
     floor = result.model.record.settings.get("min_probability")
     rule += f" ({details})" if details else ""
     rule += f", no label below a probability of {floor:g}" if floor else ""
-    print(f"chosen on validation: {chosen}; decoding by {rule}")
+    say(f"chosen on validation: {chosen}; decoding by {rule}")
     if result.choice.judged:
-        print(f"  {result.choice.describe()}")
-    print(f"trained in {result.seconds:.1f} s, {result.num_features:,} features")
-    print()
+        say(f"  {result.choice.describe()}")
+    say(f"trained in {result.seconds:.1f} s, {result.num_features:,} features")
+    say()
     headers, rows = figure_rows(result.figures)
     print_table(headers, rows)
-    print()
-    print(f"model written to {out}")
+    say(in_words(config.convention))
+    say()
+    say(f"model written to {out}")

@@ -14,9 +14,9 @@ from zlpr.compare.experiment import Plan, carry_out, plan
 from zlpr.compare.folder import RunFolder, Selection
 from zlpr.compare.grid import DataSpec, Grid, preset, read_grid
 from zlpr.compare.records import (
+    CellSettings,
     LossSpec,
     RunRecord,
-    Settings,
     read_record,
     record_schema,
     same_result,
@@ -25,6 +25,7 @@ from zlpr.compare.report import write_report
 from zlpr.compare.results import Results
 
 __all__ = [
+    "CellSettings",
     "DataSpec",
     "Grid",
     "LossSpec",
@@ -33,7 +34,6 @@ __all__ = [
     "RunFolder",
     "RunRecord",
     "Selection",
-    "Settings",
     "carry_out",
     "plan",
     "preset",

@@ -1,5 +1,6 @@
 """One cell of the grid, from its settings to its record: split, train, choose, judge."""
 
+import contextlib
 import functools
 import importlib.metadata
 import itertools
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from zlpr import __version__, decoding, metrics
@@ -23,6 +25,7 @@ from zlpr._errors import UserError
 from zlpr.compare.grid import Cell
 from zlpr.compare.records import (
     SCHEMA,
+    CellSettings,
     Curve,
     DataFacts,
     Decoded,
@@ -36,11 +39,11 @@ from zlpr.compare.records import (
     ReliabilityBin,
     RunRecord,
     Seconds,
-    Settings,
 )
 from zlpr.compare.results import METRICS
 from zlpr.data import Dataset, load
 from zlpr.losses import registry
+from zlpr.models.registry import kind_of
 from zlpr.training import FitResult, Parts, TrainingConfig, TrainingProgress, divide
 from zlpr.training.base import ReadInputs
 from zlpr.training.fitting import check_data, fit_parts
@@ -49,6 +52,7 @@ from zlpr.training.parts import SplitMethod
 from zlpr.training.registry import trainer_of
 from zlpr.training.selection import choose_rule
 
+WARM_UP_SAMPLES = 64
 RELIABILITY_BINS = 10
 CURVE_POINTS = 100
 
@@ -171,11 +175,37 @@ def _run(cell: Cell, place: Place, dataset: Dataset | None) -> tuple[Outcome, Se
     clock = time.perf_counter
     start = clock()
     shared = _shared(cell, dataset)
+    _warm_up(cell.settings, shared)
     ready = clock()
     fitted = _fit_best(cell, shared, place)
     trained = clock()
     outcome = _judge(cell.settings, shared, fitted)
     return outcome, Seconds(ready - start, trained - ready, clock() - trained)
+
+
+_warm: set[tuple[str, str]] = set()
+
+
+def _warm_up(settings: CellSettings, shared: SharedInputs) -> None:
+    """Train on a few samples before the clock starts, once per kind of model and loss.
+
+    A process's first training also loads code and fills caches, which would else be charged to
+    whichever loss comes first. Kinds whose trainings take long do without.
+    """
+    key = (kind_of(settings.model).name, settings.loss.name)
+    trainer = trainer_of(settings.model)
+    if key in _warm or trainer.resumes:
+        return
+    _warm.add(key)
+    train, validation = (
+        part.select(range(min(len(part), WARM_UP_SAMPLES)))
+        for part in (shared.parts.train, shared.parts.validation)
+    )
+    # What fails on so few samples need not fail on all; where it does, the training says so.
+    with torch.random.fork_rng(devices=[]), contextlib.suppress(Exception):
+        config = _config(settings, {**settings.loss.params, **next(_candidates(settings.loss))})
+        inputs = trainer.read(train, validation, config)
+        trainer.train(train, validation, config, inputs, run={}, checkpoint=None, progress=None)
 
 
 @dataclass(frozen=True)
@@ -198,7 +228,7 @@ def _fit_best(cell: Cell, shared: SharedInputs, place: Place) -> _Fitted:
         result = _fit(cell, config, shared, place, steps.append)
         trainings += max(1, len({entry.stage for entry in result.history}))
         chosen = {**result.chosen, **candidate}
-        value = _own_bound_value(loss, shared, result) if loss.choose else 0.0
+        value = _own_bound_value(cell.settings, shared, result) if loss.choose else 0.0
         if best is None or value > best[0]:
             best = (value, _Fitted(result, steps, config, chosen, 0))
     if best is None:
@@ -231,7 +261,7 @@ def _fit(
     return result
 
 
-def hash_of_parameters(settings: Settings, params: Mapping[str, Any]) -> str:
+def hash_of_parameters(settings: CellSettings, params: Mapping[str, Any]) -> str:
     """Tells the trainings of one cell apart."""
     return replace(settings, loss=replace(settings.loss, params=dict(params))).hash()
 
@@ -242,20 +272,21 @@ def _candidates(loss: LossSpec) -> Iterator[dict[str, Any]]:
         yield dict(zip(names, values, strict=True))
 
 
-def _own_bound_value(loss: LossSpec, shared: SharedInputs, result: FitResult) -> float:
+def _own_bound_value(settings: CellSettings, shared: SharedInputs, result: FitResult) -> float:
     """The metric that chooses among candidates, made so that larger is better."""
-    scores = result.validation_scores
-    truth = shared.parts.validation.labels
-    value = metrics.evaluate(truth, scores, decoding.create("zero")(scores))[loss.choose_by]
-    return -value if metrics.info(loss.choose_by).larger_is_better is False else value
+    scores, name = result.validation_scores, settings.loss.choose_by
+    truth, decided = shared.parts.validation.labels, decoding.create("zero")(scores)
+    figures = metrics.evaluate(truth, scores, decided, empty=settings.empty)
+    return metrics.info(name).sign * figures[name]
 
 
-def _config(settings: Settings, loss_params: Mapping[str, Any]) -> TrainingConfig:
+def _config(settings: CellSettings, loss_params: Mapping[str, Any]) -> TrainingConfig:
     own = {"model": settings.model, "loss": settings.loss.name, "seed": settings.seed}
-    return TrainingConfig.of({**settings.training, **own, "loss_params": dict(loss_params)})
+    own |= {"empty": settings.empty, "loss_params": dict(loss_params)}
+    return TrainingConfig.of({**settings.training, **own})
 
 
-def _judge(settings: Settings, shared: SharedInputs, fitted: _Fitted) -> Outcome:
+def _judge(settings: CellSettings, shared: SharedInputs, fitted: _Fitted) -> Outcome:
     validation, test = shared.parts.validation.labels, shared.test.labels
     model = fitted.result.model
     validation_scores = fitted.result.validation_scores
@@ -263,12 +294,15 @@ def _judge(settings: Settings, shared: SharedInputs, fitted: _Fitted) -> Outcome
     own = own_bound(settings.loss.name)
     rules = _fit_rules(fitted, shared.parts.train.labels, validation, validation_scores)
     cuts = {
-        metric: decoding.Threshold().fit(validation, validation_scores, metric) for metric in rules
+        metric: decoding.Threshold().fit(
+            validation, validation_scores, metric, empty=settings.empty
+        )
+        for metric in rules
     }
     main = fitted.config.decode_metric
     evaluation = Evaluation(
-        _decoded(validation, validation_scores, own, rules, cuts, main),
-        _decoded(test, test_scores, own, rules, cuts, main),
+        _decoded(settings, validation, validation_scores, own, rules, cuts, main),
+        _decoded(settings, test, test_scores, own, rules, cuts, main),
     )
     return Outcome(
         data=_facts(shared.parts),
@@ -279,7 +313,7 @@ def _judge(settings: Settings, shared: SharedInputs, fitted: _Fitted) -> Outcome
             None if own is None else own.to_config(),
             {metric: rule.to_config() for metric, rule in rules.items()},
         ),
-        per_label=_per_label(shared.parts.train, test, test_scores, own, rules[main]),
+        per_label=_per_label(settings, shared, test_scores, own, rules[main]),
         reliability=_reliability(settings.loss.name, model, test, test_scores),
         curves=curves(fitted.steps, fitted.result.history),
     )
@@ -299,6 +333,7 @@ def _fit_rules(
 
 
 def _decoded(
+    settings: CellSettings,
     truth: Any,
     scores: NDArray[np.float32],
     own: Any,
@@ -306,14 +341,13 @@ def _decoded(
     cuts: Mapping[str, decoding.Rule],
     main: str,
 ) -> Decoded:
-    at_own_bound = metrics.evaluate(truth, scores, None if own is None else own(scores))
-    fitted = metrics.evaluate(truth, scores, rules[main](scores))
+    evaluate = functools.partial(metrics.evaluate, truth, empty=settings.empty)
+    at_own_bound = evaluate(scores, None if own is None else own(scores))
+    fitted = evaluate(scores, rules[main](scores))
     for name, rule in rules.items():
         if name != main:
-            fitted[name] = metrics.evaluate(truth, y_pred=rule(scores))[name]
-    threshold = {
-        name: metrics.evaluate(truth, y_pred=cut(scores))[name] for name, cut in cuts.items()
-    }
+            fitted[name] = evaluate(y_pred=rule(scores))[name]
+    threshold = {name: evaluate(y_pred=cut(scores))[name] for name, cut in cuts.items()}
     return Decoded(_finite(at_own_bound), _finite(fitted), _finite(threshold))
 
 
@@ -335,12 +369,14 @@ def _facts(parts: Parts) -> DataFacts:
 
 
 def _per_label(
-    train: Dataset, truth: Any, scores: NDArray[np.float32], own: Any, rule: Any
+    settings: CellSettings, shared: SharedInputs, scores: NDArray[np.float32], own: Any, rule: Any
 ) -> PerLabel:
     def f1(decide: Any) -> tuple[float, ...]:
-        return tuple(round(float(x), 4) for x in metrics.label_report(truth, decide(scores)).f1)
+        truth, empty = shared.test.labels, settings.empty
+        report = metrics.label_report(truth, decide(scores), empty=empty)
+        return tuple(round(float(x), 4) for x in report.f1)
 
-    counts = np.asarray(train.labels.sum(axis=0)).ravel()
+    counts = np.asarray(shared.parts.train.labels.sum(axis=0)).ravel()
     return PerLabel(
         train_count=tuple(int(count) for count in counts),
         own_f1=None if own is None else f1(own),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from zlpr._errors import UserError
 from zlpr.compare.cell import Place
-from zlpr.compare.faults import find_faults, unreadable
+from zlpr.compare.faults import check_data, find_faults
 from zlpr.compare.folder import RunFolder
 from zlpr.compare.grid import Cell, Grid, cells
 from zlpr.compare.processes import ProcessWorkers, available_cores
@@ -15,12 +15,13 @@ from zlpr.training.registry import trainer_of
 
 @dataclass(frozen=True)
 class Plan:
-    """A checked grid: all its cells, and those that have no record yet."""
+    """A checked grid: all its cells, those that have no record yet, and notes on its data."""
 
     cells: tuple[Cell, ...]
     missing: tuple[Cell, ...]
     folder: RunFolder
     command: str
+    notes: tuple[str, ...] = ()
 
 
 def plan(grid: Grid, folder: RunFolder, command: str = "", *, overwrite: bool = False) -> Plan:
@@ -45,8 +46,9 @@ def plan(grid: Grid, folder: RunFolder, command: str = "", *, overwrite: bool = 
     missing = tuple(missing_cells(everything, folder))
     needed = {cell.settings.data for cell in missing}
     entries = [entry for entry in grid.data if faults or entry.title in needed]
-    _raise_all([*faults, *unreadable(grid, entries)])
-    return Plan(everything, missing, folder, command)
+    checked = check_data(grid, entries)
+    _raise_all([*faults, *checked.faults])
+    return Plan(everything, missing, folder, command, checked.notes)
 
 
 def carry_out(

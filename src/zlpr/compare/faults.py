@@ -4,6 +4,7 @@ import inspect
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from zlpr.compare.grid import DataSpec, Grid, models_of, settings_for
 from zlpr.compare.records import LossSpec
 from zlpr.losses import registry
 from zlpr.models.registry import available, kind_of
-from zlpr.training import TrainingConfig
+from zlpr.training import Parts, TrainingConfig
 from zlpr.training.loss import create_loss
 from zlpr.training.registry import trainer_of
 
@@ -42,23 +43,55 @@ def find_faults(grid: Grid) -> list[str]:
     ]
 
 
-def unreadable(grid: Grid, entries: Iterable[DataSpec]) -> Iterator[str]:
-    """Faults that show only when data is read and divided, or that its models find in it.
+@dataclass(frozen=True)
+class DataCheck:
+    """What reading the data of a grid showed.
+
+    Attributes:
+        faults: what would make a cell fail.
+        notes: what a user should know: what was read as what, splits that are drawn anew.
+    """
+
+    faults: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def check_data(grid: Grid, entries: Iterable[DataSpec]) -> DataCheck:
+    """Read and divide data once, before anything runs.
 
     What `find_faults` has said of an entry already is not said again.
     """
+    faults: list[str] = []
+    notes: list[str] = []
     for entry in entries:
         if list(_data_faults(entry)):
             continue
+        split = entry.split or grid.split
         try:
             dataset = data.load(entry.path, **entry.read)
-            divide_with_test(dataset, entry.split or grid.split, next(iter(grid.seeds), 0))
+            parts, _ = divide_with_test(dataset, split, next(iter(grid.seeds), 0))
+            notes += _notes(entry, dataset, parts)
         except (ValueError, TypeError, OSError) as fault:
-            yield f"data {entry.title}: {fault}"
+            faults.append(f"data {entry.title}: {fault}")
             continue
-        for model in models_of(grid, entry):
-            if dataset.texts is None and "features" not in kind_of(model).reads:
-                yield f"data {entry.title}: holds features, and model '{model}' reads texts"
+        faults += [
+            f"data {entry.title}: holds features, and model '{model}' reads texts"
+            for model in models_of(grid, entry)
+            if dataset.texts is None and "features" not in kind_of(model).reads
+        ]
+    return DataCheck(tuple(faults), tuple(notes))
+
+
+def _notes(entry: DataSpec, dataset: data.Dataset, parts: Parts) -> Iterator[str]:
+    if dataset.columns is not None:
+        yield f"read {entry.path} as {dataset.columns.describe()}"
+    if dataset.split is not None and parts.method != "published":
+        yield (
+            f"{entry.title} comes divided, and each seed divides all of it anew; "
+            'split = "published" (--split published) keeps its own parts'
+        )
+    for note in parts.check():
+        yield f"{entry.title}: {note}"
 
 
 def _twice(what: str, names: Sequence[str]) -> list[str]:
@@ -98,7 +131,7 @@ def _loss_faults(loss: LossSpec) -> Iterator[str]:
             yield f"loss {loss.label}: choose.{name} needs at least two candidates"
     if loss.choose and not registry.info(loss.name).decides:
         yield f"loss {loss.label}: only ranks, so there is no own bound to choose by"
-    if loss.choose_by not in metrics.METRICS:
+    if loss.choose_by not in metrics.available():
         yield f"loss {loss.label}: choose_by names no metric: '{loss.choose_by}'"
 
 

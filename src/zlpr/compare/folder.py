@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from zlpr._atomic import write_text
 from zlpr._errors import UserError
-from zlpr.compare.records import RunRecord, Settings, read_records
+from zlpr.compare.records import CellSettings, RunRecord, read_records
 
 T = TypeVar("T")
 
@@ -53,7 +53,7 @@ class RunFolder:
         """The list of cells."""
         return self.path / "grid.json"
 
-    def check_data(self, cells: Sequence[Settings]) -> None:
+    def check_data(self, cells: Sequence[CellSettings]) -> None:
         """Refuse to put a comparison in the place of one that has other data.
 
         Raises:
@@ -69,7 +69,7 @@ class RunFolder:
                 "put this one in its place with --overwrite"
             )
 
-    def write_grid(self, cells: Sequence[Settings], command: str) -> None:
+    def write_grid(self, cells: Sequence[CellSettings], command: str) -> None:
         """Remember which cells the comparison consists of, and the command that asked for it."""
         grid = {
             "command": command,
@@ -141,13 +141,15 @@ def _refuse_mixture(path: Path, records: Sequence[RunRecord]) -> None:
         if cell in cells:
             raise UserError(f"{path}: two records of {settings.title()} with other settings")
         cells[cell] = record
-    for what, values in {
+    differing: dict[str, set[tuple[str, str]]] = {
         "training settings": {(r.settings.model, str(r.settings.training)) for r in records},
         "model's files": {(r.settings.model, r.settings.model_fingerprint) for r in records},
+        "way to count empty cases": {(r.settings.data, r.settings.empty) for r in records},
         "split or data": {
             (r.settings.data, f"{r.settings.split} {r.settings.fingerprint}") for r in records
         },
-    }.items():
+    }
+    for what, values in differing.items():
         names = [name for name, _ in values]
         for name in sorted({name for name in names if names.count(name) > 1}):
             raise UserError(f"{path}: the records of {name} differ in their {what}")

@@ -4,7 +4,7 @@ A grid is a TOML file:
 
     seeds = 3                      # seeds 0, 1, 2; or a list
     split = "random"               # 8:1:1 anew per seed; "stratified", or "published"
-    models = ["linear"]            # or others of 'zlpr models', as "hf:NAME_OR_PATH"
+    models = ['linear']            # from 'zlpr models', as 'hf:NAME_OR_PATH'
     losses = [
       "zlpr",
       "bce",
@@ -35,9 +35,10 @@ from zlpr._digest import tree_digest
 from zlpr._errors import UserError
 from zlpr._named_values import parse_value, split_outside_brackets
 from zlpr._typed_json import from_plain
-from zlpr.compare.records import LossSpec, Settings
+from zlpr.compare.records import CellSettings, LossSpec
 from zlpr.compare.version import code_version
 from zlpr.models.registry import DEFAULT, available, kind_of
+from zlpr.training.config import TrainingConfig
 from zlpr.training.parts import SPLIT_METHODS, SplitMethod
 from zlpr.training.registry import trainer_of
 
@@ -87,7 +88,7 @@ class Grid:
 class Cell:
     """One training of the grid: its settings, and where its data is."""
 
-    settings: Settings
+    settings: CellSettings
     path: str
 
     @property
@@ -209,9 +210,9 @@ def settings_for(training: Mapping[str, Any], model: str) -> dict[str, Any]:
     """The training settings that hold for a model: those for all, and over them its kind's own.
 
     Examples:
-        >>> settings_for({"metric": "micro_f1", "hf": {"epochs": 3}}, "hf:roberta-base")
+        >>> settings_for({"metric": "micro_f1", "hf": {"epochs": 3}}, 'hf:roberta-base')
         {'metric': 'micro_f1', 'epochs': 3}
-        >>> settings_for({"metric": "micro_f1", "hf": {"epochs": 3}}, "linear")
+        >>> settings_for({"metric": "micro_f1", "hf": {"epochs": 3}}, 'linear')
         {'metric': 'micro_f1'}
     """
     shared = {name: value for name, value in training.items() if name not in available()}
@@ -232,9 +233,13 @@ def cells(grid: Grid) -> list[Cell]:
     fingerprints = {entry.path: fingerprint(entry.path) for entry in grid.data}
     models = {model for entry in grid.data for model in models_of(grid, entry)}
     of_models = {model: trainer_of(model).fingerprint(model) for model in models}
+    conventions = {
+        model: TrainingConfig.of({**settings_for(grid.training, model), "model": model}).convention
+        for model in models
+    }
     return [
         Cell(
-            Settings(
+            CellSettings(
                 data=entry.title,
                 fingerprint=fingerprints[entry.path],
                 reading=entry.read,
@@ -245,6 +250,7 @@ def cells(grid: Grid) -> list[Cell]:
                 seed=seed,
                 training=settings_for(grid.training, model),
                 version=code_version(),
+                empty=conventions[model],
             ),
             entry.path,
         )

@@ -17,6 +17,7 @@ from typing import Any, Literal
 from zlpr._atomic import write_text
 from zlpr._errors import UserError
 from zlpr._typed_json import from_plain, schema_of, to_plain
+from zlpr.metrics import Empty
 from zlpr.training.parts import SplitMethod
 
 SCHEMA = 1
@@ -44,7 +45,7 @@ class LossSpec:
 
 
 @dataclass(frozen=True)
-class Settings:
+class CellSettings:
     """All that decides a cell's outcome; two cells with equal settings have equal results.
 
     Attributes:
@@ -58,6 +59,8 @@ class Settings:
         seed: draws the split and the initialisation.
         training: further settings of the model's kind, as given.
         version: the package's version and a digest of the code that decides the outcome.
+        empty: what empty cases count in the figures; records from before it was said are the
+            paper's.
         model_fingerprint: hash of the model's files where it is a folder, so that other weights
             under the same path are another model; empty otherwise.
     """
@@ -72,6 +75,7 @@ class Settings:
     training: dict[str, Any]
     version: str
     model_fingerprint: str = ""
+    empty: Empty = "paper"
 
     def hash(self) -> str:
         """Sixteen hexadecimal digits that change with any of the settings."""
@@ -177,7 +181,11 @@ class Curve:
 
 @dataclass(frozen=True)
 class Seconds:
-    """Where a cell's time went; `prepare` is nearly 0 where another cell left features."""
+    """Where a cell's time went.
+
+    `prepare` reads and splits the data, nearly 0 where another cell left features, and warms the
+    process up, so that `fit` does not depend on which loss comes first.
+    """
 
     prepare: float
     fit: float
@@ -226,7 +234,7 @@ class RunRecord:
 
     schema: int
     status: Literal["done", "failed"]
-    settings: Settings
+    settings: CellSettings
     settings_hash: str
     outcome: Outcome | None
     error: str | None

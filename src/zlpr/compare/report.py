@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -32,6 +32,7 @@ from zlpr.compare.tables import (
     wins_table,
 )
 from zlpr.compare.wording import duration, short
+from zlpr.metrics.table import in_words
 
 FILES = {"html": "report.html", "markdown": "report.md", "latex": "report.tex", "csv": "report.csv"}
 OPEN_SECTIONS = 3
@@ -193,11 +194,12 @@ def method(records: Sequence[RunRecord]) -> list[str]:
         if _decode(records) == "auto"
         else f"Chosen rule: {_decode(records)}, fitted on validation as the one threshold is."
     )
-    lines.append(
-        "Empty cases count as in the paper: an empty prediction for an empty truth is right, a "
-        "sample without labels has average precision 0 and ranking loss 0."
-    )
-    return lines
+    return [*lines, *conventions(records)]
+
+
+def conventions(records: Iterable[RunRecord]) -> list[str]:
+    """What empty cases count in the figures: one sentence, unless kinds of models differ."""
+    return [in_words(empty) for empty in dict.fromkeys(r.settings.empty for r in records)]
 
 
 def data_table(records: Sequence[RunRecord]) -> Table:

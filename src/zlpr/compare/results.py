@@ -6,7 +6,7 @@ from typing import Literal
 
 from zlpr.compare.records import RunRecord
 from zlpr.data import published
-from zlpr.metrics import PAPER_METRICS, MetricInfo, info
+from zlpr.metrics import PAPER_METRICS, Empty, MetricInfo, info
 
 DecodingName = Literal["own", "threshold", "fitted"]
 _WORDS = {"own": "own bound", "threshold": "one threshold", "fitted": "chosen rule"}
@@ -73,12 +73,14 @@ class Results:
         values: the figures, as fractions.
         test_shares: per setting, test size over training size where seeds redraw the split,
             None where every seed saw the same parts.
+        empty: what empty cases count in the figures, in one or both of the two ways.
     """
 
     settings: tuple[Setting, ...]
     losses: tuple[str, ...]
     values: Mapping[Key, Mapping[int, float]]
     test_shares: Mapping[Setting, float | None]
+    empty: tuple[Empty, ...] = ("paper",)
 
     def get(self, setting: Setting, loss: str, column: Column) -> Mapping[int, float]:
         """Figure by seed; empty where the loss has none."""
@@ -109,7 +111,8 @@ class Results:
                 key: Key = (setting, settings.loss.label, metric, decoding)
                 values.setdefault(key, {})[settings.seed] = value
         losses = tuple(dict.fromkeys(record.settings.loss.label for record in done))
-        return cls(tuple(shares), losses, values, shares)
+        empty = tuple(dict.fromkeys(record.settings.empty for record in done))
+        return cls(tuple(shares), losses, values, shares, empty)
 
     @classmethod
     def from_paper(cls) -> "Results":

@@ -260,7 +260,7 @@ def figures_csv(records: Iterable[RunRecord], *, raw: bool = False) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(
-        ["data", "model", "loss", "seed", "split", "part", "decoding", "metric", "value"]
+        ["data", "model", "loss", "seed", "split", "part", "decoding", "empty", "metric", "value"]
     )
     for record in (record for record in records if record.outcome is not None):
         settings = record.settings
@@ -271,7 +271,7 @@ def figures_csv(records: Iterable[RunRecord], *, raw: bool = False) -> str:
             for decoding in ("own", "fitted"):
                 values: Mapping[str, float] = getattr(decoded, decoding)
                 for metric, value in values.items():
-                    writer.writerow([*cell, part, decoding, metric, repr(value)])
+                    writer.writerow([*cell, part, decoding, settings.empty, metric, repr(value)])
     return out.getvalue()
 
 

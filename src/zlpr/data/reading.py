@@ -334,7 +334,7 @@ def load(spec: str | Path, **how: Any) -> Dataset:
       the shards ``train-00000-of-00002.parquet``, …) gives data with that split; the labels are
       those that ``labels.txt`` in the folder lists, one per line, or else all that occur.
     - A folder that was saved with Hugging Face `datasets` is read with it, and so is
-      ``"hf:owner/name"`` or ``"hf:owner/name:configuration"`` when the hub can be reached.
+      ``hf:owner/name`` or ``hf:owner/name:configuration`` when the hub can be reached.
     - ``"demo"`` is `zlpr.data.demo.make()`.
 
     Args:

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from zlpr._errors import UserError
-from zlpr.metrics import DECISION_METRICS, METRICS, Empty, Labels, Scores
+from zlpr.metrics import DECISION_METRICS, Empty, Labels, Scores, available
 from zlpr.metrics._inputs import SampleLabels, as_labels, as_scores, check_empty, score_block
 
 BoolArray: TypeAlias = NDArray[np.bool_]
@@ -80,7 +80,7 @@ def check_metric(metric: str) -> None:
     """Refuse a metric that no decoding rule can change."""
     if metric in DECISION_METRICS:
         return
-    reason = "does not depend on the decoding rule" if metric in METRICS else "does not exist"
+    reason = "does not depend on the decoding rule" if metric in available() else "does not exist"
     raise UserError(f"metric {metric!r} {reason}; fit for one of: {', '.join(DECISION_METRICS)}")
 
 

@@ -1,14 +1,16 @@
-"""The same losses when labels are spread over processes.
+"""The same losses when labels or samples are spread over processes.
 
-Each process holds a slice of the labels; the loss is the one of all labels, on every process.
+Each process holds a slice of the labels, or of the batch; the loss is the one of all, on every
+process.
 """
 
 from zlpr.distributed._slices import ProcessLostError
 from zlpr.distributed.linear import ShardedLinearZLPRLoss, sharded_linear_zlpr_loss
-from zlpr.distributed.samples import gather_samples
+from zlpr.distributed.samples import BatchOverProcesses, gather_samples
 from zlpr.distributed.zlpr import ShardedZLPRLoss, sharded_zlpr_loss
 
 __all__ = [
+    "BatchOverProcesses",
     "ProcessLostError",
     "ShardedLinearZLPRLoss",
     "ShardedZLPRLoss",

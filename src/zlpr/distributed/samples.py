@@ -1,4 +1,4 @@
-"""Samples that each process has encoded for itself, brought together for a head of all labels."""
+"""Samples that each process has for itself: brought together, or summed over by a batch loss."""
 
 from typing import Any
 
@@ -35,6 +35,58 @@ def gather_samples(values: Tensor, group: Group | None = None) -> Tensor:
         values.contiguous(), process_group(group)
     )
     return gathered
+
+
+class BatchOverProcesses:
+    """Makes a loss over the batch span the processes of a group: a `zlpr.losses.BatchReduction`.
+
+    Dice 2, sigmoid F1 and the two-way loss are functions of sums over the batch. Given this as
+    `batch`, each process passes its own samples and gets the loss of all. Gradients are the sum
+    over the processes, as with `gather_samples`: the number of processes times the gradient, which
+    the mean that `DistributedDataParallel` takes undoes.
+
+    Args:
+        group: A process group, a `DeviceMesh` of one dimension, or None for all processes.
+
+    Examples:
+        >>> loss = Dice2Loss(batch=BatchOverProcesses())  # doctest: +SKIP
+    """
+
+    def __init__(self, group: Group | None = None) -> None:
+        self.group = process_group(group)
+
+    def sum(self, values: Tensor) -> Tensor:
+        """The sum of `values` over the processes, differentiable."""
+        total: Tensor = _Summed.apply(values, self.group)  # type: ignore[no-untyped-call]
+        return total
+
+    def max(self, values: Tensor) -> Tensor:
+        """The elementwise maximum of `values` over the processes, without a gradient."""
+        return _reduced(values.detach(), dist.ReduceOp.MAX, self.group)
+
+
+class _Summed(torch.autograd.Function):
+    """The sum over the processes, of values and of gradients alike."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, group: dist.ProcessGroup) -> Tensor:
+        """Values of any shape."""
+        ctx.group = group
+        return _reduced(values, dist.ReduceOp.SUM, group)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None]:
+        """The sum of the processes' gradients."""
+        return _reduced(upstream, dist.ReduceOp.SUM, ctx.group), None
+
+
+def _reduced(
+    values: Tensor, operation: dist.ReduceOp.RedOpType, group: dist.ProcessGroup
+) -> Tensor:
+    result = values.clone(memory_format=torch.contiguous_format)
+    with exchange(group):
+        dist.all_reduce(result, operation, group=group)
+    return result
 
 
 class _Gathered(torch.autograd.Function):

@@ -154,7 +154,6 @@ class _ShardedLosses(torch.autograd.Function):
         picked = positives.padded(exponents[positives.rows, positives.labels], torch.inf)
         exponents[positives.rows, positives.labels] = -torch.inf
         tally.add_(exponents, slice(0, scores.shape[1]))  # leaves exponentials
-        tally.weight_(exponents, slice(0, scores.shape[1]))
         reference = tally.negative.maximum
         losses = shared.combine(tally, picked)
         ctx.factor = (reference - tally.negative.maximum).exp()

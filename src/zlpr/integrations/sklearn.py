@@ -1,7 +1,7 @@
 """The linear model as a scikit-learn estimator."""
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +27,8 @@ FEW = 10
 class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A linear classifier of label sets, trained on any loss of `zlpr.losses`.
 
-    Minimises `sum of losses + regularisation/2 |W|^2` over dense or CSR features, by L-BFGS for
-    smooth losses and by Adam in batches for the others.
+    Minimises `sum of losses + regularisation/2 |W|^2` over dense or CSR features, by L-BFGS over
+    all samples; by Adam in batches where these do not fit in memory or the loss draws at random.
 
     Labels may come as an indicator matrix (dense or sparse), as one set of labels per sample, or as
     one label per sample; `predict` answers in the form that `fit` was given.
@@ -43,9 +43,10 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             part would have fewer than ten samples); "zero" is the bound, with nothing held out;
             any other rule of `zlpr.decoding` is fitted on the held-out part.
         decode_metric: what a rule is chosen and fitted for.
+        empty: what empty cases count in it: as scikit-learn does, or "paper"; see `zlpr.metrics`.
         validation_fraction: the share of the training data held out to fit a rule; the weights
             are fitted on all of it afterwards.
-        max_iter: iterations of L-BFGS, or epochs of Adam; None takes 100 and 15.
+        max_iter: iterations of L-BFGS, or epochs of Adam; None takes as many as it needs.
         tol: L-BFGS stops once an iteration gains less than this share of all gain.
         random_state: seed of the batches and of the held-out part.
 
@@ -72,6 +73,7 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         regularisation: float = 0.3,
         decode: str = "auto",
         decode_metric: str = "micro_f1",
+        empty: Literal["sklearn", "paper"] = "sklearn",
         validation_fraction: float = 0.2,
         max_iter: int | None = None,
         tol: float = 1e-6,
@@ -82,6 +84,7 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.regularisation = regularisation
         self.decode = decode
         self.decode_metric = decode_metric
+        self.empty = empty
         self.validation_fraction = validation_fraction
         self.max_iter = max_iter
         self.tol = tol
@@ -196,7 +199,7 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             loss_params=self.loss_params or {},
             decode=self.decode,
             decode_metric=self.decode_metric,
-            epochs=self.max_iter,
+            empty=self.empty,
             seed=seed,
         )
 
@@ -206,9 +209,7 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """Weights (features, labels), biases (labels,), and the steps that it took."""
         if not self.regularisation >= 0:
             raise ValueError(f"regularisation {self.regularisation!r}: expected at least 0")
-        solver = choose_solver(
-            X, labels, config, tolerance=self.tol, max_iterations=self.max_iter or 100
-        )
+        solver = choose_solver(X, labels, config, tolerance=self.tol, max_iterations=self.max_iter)
         solution = solver.solve(solver.start(), self.regularisation)
         return *solver.model(solution.parameters), solution.steps
 

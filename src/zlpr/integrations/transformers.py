@@ -78,7 +78,7 @@ def compute_loss_func(loss: str = "zlpr", **params: Any) -> LossFunction:
 
 
 def compute_metrics(
-    decode: Rule | None = None, *, empty: Empty = "paper", loss: str | None = None, **params: Any
+    decode: Rule | None = None, *, empty: Empty = "sklearn", loss: str | None = None, **params: Any
 ) -> Callable[[EvalPrediction], dict[str, float]]:
     """The metrics as a `Trainer`'s `compute_metrics`.
 

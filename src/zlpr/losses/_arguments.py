@@ -194,9 +194,7 @@ def check_indices(indices: Tensor, scores: Tensor, *, num_labels: int | None) ->
             f"indices must have the shape {(*scores.shape[:-1], 'K')} for scores of shape "
             f"{tuple(scores.shape)}, got {tuple(indices.shape)}"
         )
-    if indices.numel() == 0:
-        return
-    low, high = extremes(indices)
+    low, high = extremes(indices, otherwise=-1)
     if low < -1 or (num_labels is not None and high >= num_labels):
         end = "the number of labels" if num_labels is None else num_labels
         raise ValueError(
@@ -284,10 +282,10 @@ def check_label_counts(scores: Tensor, label_counts: Tensor, num_samples: int) -
     return label_counts.to(working_dtype(scores)).clamp(min=1)
 
 
-def extremes(values: Tensor) -> tuple[float, float]:
-    """The smallest and the largest value; (0, 0) where there is none or none can be looked at."""
+def extremes(values: Tensor, otherwise: float = 0) -> tuple[float, float]:
+    """The smallest and the largest value; `otherwise` where none is there or can be looked at."""
     if values.numel() == 0 or not can_look_at(values):
-        return 0, 0
+        return otherwise, otherwise
     low, high = torch.aminmax(values.detach())
     return low.item(), high.item()
 

@@ -12,11 +12,12 @@ import torch
 from torch import Tensor
 
 from zlpr.losses._arguments import (
+    NO_WEIGHTING,
     Weight,
+    Weighting,
     check_mask,
     check_scores,
     check_targets,
-    check_weight,
     working_dtype,
 )
 
@@ -30,21 +31,23 @@ class Cells(NamedTuple):
         scores: In the dtype to compute in and within its limits; 0 where masked, so that not even
             a NaN there reaches the gradient.
         targets: Boolean where all are 0 or 1, of the scores' dtype else.
-        mask: Shape (L,) or (..., L); None where every label is known.
-        label_weight: A number or of shape (), (L,) or (..., L); None for 1.
-        pos_weight: As `label_weight`.
+        weighting: Mask and weights, within their limits.
     """
 
     scores: Tensor
     targets: Tensor
-    mask: Tensor | None = None
-    label_weight: Weight | None = None
-    pos_weight: Weight | None = None
+    weighting: Weighting = NO_WEIGHTING
+
+    @property
+    def mask(self) -> Tensor | None:
+        """Shape (L,) or (..., L); None where every label is known."""
+        return self.weighting.label_mask
 
     @property
     def positive(self) -> Tensor:
         """`mask * targets * label_weight * pos_weight`; boolean for hard ones without weights."""
-        weight = _product(self.label_weight, self.pos_weight, self.scores.dtype)
+        given = self.weighting
+        weight = _product(given.label_weight, given.pos_weight, self.scores.dtype)
         return self._counted(self.targets, weight)
 
     @property
@@ -52,12 +55,12 @@ class Cells(NamedTuple):
         """`mask * (1 - targets) * label_weight`; boolean without weights and soft targets."""
         is_hard = self.targets.dtype is torch.bool
         others = ~self.targets if is_hard else 1 - self.targets
-        return self._counted(others, self.label_weight)
+        return self._counted(others, self.weighting.label_weight)
 
     @property
     def weight(self) -> Tensor | None:
         """What each cell counts for where its target is 0 or 1; None where all count the same."""
-        if self.label_weight is None and self.pos_weight is None:
+        if self.weighting.label_weight is None and self.weighting.pos_weight is None:
             return self.mask
         return self.positive + self.negative
 
@@ -102,15 +105,10 @@ def prepare(
         truth = targets > 0.5 if is_hard else targets.to(working_dtype(scores))
     scores = scores.to(working_dtype(scores))
     if label_mask is not None:
-        check_mask(scores, label_mask)
+        check_mask(scores, label_mask)  # before anything is chosen by it
         scores = torch.where(label_mask, scores, 0.0)
-    return Cells(
-        within_limits(scores),
-        truth,
-        label_mask,
-        limited_weight(check_weight("label_weight", label_weight, scores), scores.dtype),
-        limited_weight(check_weight("pos_weight", pos_weight, scores), scores.dtype),
-    )
+    weighting = Weighting.check(scores, label_mask, label_weight, pos_weight)
+    return Cells(within_limits(scores), truth, _limited(weighting, scores.dtype))
 
 
 def within_limits(values: Tensor) -> Tensor:
@@ -182,6 +180,17 @@ def _as_boolean(scores: Tensor, targets: Tensor) -> Tensor | None:
         return targets > 0.5 if torch.equal(targets * targets, targets) else None
     except RuntimeError:  # inside vmap, on the meta device, or a fake tensor
         return None
+
+
+def _limited(weighting: Weighting, dtype: torch.dtype) -> Weighting:
+    """Mask and weights, none of them beyond the limit of weights."""
+    if weighting is NO_WEIGHTING:
+        return weighting
+    return Weighting(
+        weighting.label_mask,
+        limited_weight(weighting.label_weight, dtype),
+        limited_weight(weighting.pos_weight, dtype),
+    )
 
 
 def limited_weight(weight: Weight | None, dtype: torch.dtype) -> Weight | None:

@@ -151,18 +151,21 @@ class LogSum:
         return cls(floor.clone(), torch.zeros_like(floor))
 
     def add_(self, exponents: Tensor, weight: Tensor | None) -> None:
-        """Add weight * e^exponents of shape (B, N); leaves e^(exponents - maximum) in `exponents`.
+        """Add weight * e^exponents of shape (B, N); leaves them, times e^-maximum, in `exponents`.
 
-        The weight is multiplied by, since added to a large score as a logarithm it would be lost.
-        What has the weight 0 is to be minus infinity.
+        The weight is multiplied by, since added to a large score as a logarithm it would be lost;
+        that decides about the maximum alone. What has the weight 0 is to be minus infinity.
         """
         if exponents.shape[1] == 0:
             return
         exponents.clamp_(max=torch.finfo(exponents.dtype).max)
-        maximum = torch.maximum(self.maximum, exponents.amax(dim=1))
+        counted = exponents if weight is None else exponents + weight.log()
+        maximum = torch.maximum(self.maximum, counted.amax(dim=1))
         exponentiate(exponents, maximum)
+        if weight is not None:
+            exponents.mul_(weight)
         self.rescale_(maximum)
-        self.total += (exponents if weight is None else exponents * weight).sum(dim=1)
+        self.total += exponents.sum(dim=1)
 
     def rescale_(self, maximum: Tensor) -> None:
         """Express the same sum by another maximum."""
@@ -283,7 +286,6 @@ class LogSumTally(Tally):
     def slopes_from_kept_(self, values: Tensor, reference: Tensor | None, labels: slice) -> None:
         assert reference is not None  # noqa: S101 - `kept` gave it
         values.mul_((reference - self.negative.maximum).exp().div_(KEPT_SCALE)[:, None])
-        self.weight_(values, labels)
 
     def positive_slopes(self) -> Tensor:
         shares = (self.positive_exponents - self.positive.maximum[:, None]).exp()

@@ -75,7 +75,8 @@ def _forward(  # type: ignore[no-untyped-def]
         if HAS_WEIGHTS:
             weight_of_labels = tl.load(weights + columns, mask=columns < num_labels, other=0.0)
             block = tl.where(weight_of_labels[None, :] > 0, block, float("-inf"))
-        larger = tl.maximum(maximum, tl.max(block, axis=1))
+        counted = block + tl.log(weight_of_labels)[None, :]
+        larger = tl.maximum(maximum, tl.max(counted, axis=1))
         terms = tl.exp(block - larger[:, None]) * weight_of_labels[None, :]
         total = total * tl.exp(maximum - larger) + tl.sum(terms, axis=1)
         maximum = larger

@@ -14,6 +14,7 @@ No side is found by subtracting the other from the whole, and no large constant 
 that does not count: its exponential is exactly 0.
 """
 
+import math
 from collections.abc import Iterator
 from functools import cache
 from typing import Any, NamedTuple
@@ -27,9 +28,9 @@ from zlpr.losses._arguments import NO_WEIGHTING, Weighting, wants_triton, workin
 from zlpr.losses._cells import held
 from zlpr.losses._reduce import Reduction, check_reduction, reduce
 
-# Cells of a block: in float32 they take half a megabyte, and the three or four intermediate results
-# of a block stay in a core's second-level cache.
-BLOCK = 1 << 17
+# Cells of a block: in float32 they take a megabyte, and the three intermediate results of a block
+# stay near the core; smaller blocks cost more in calls than they save.
+BLOCK = 1 << 18
 # Sums up to this one are of exponentials far from overflow, which need no shift.
 GENTLE = 1e13
 # log(1 + e^x) is x to the last digit of a float64 from here on.
@@ -82,10 +83,12 @@ def _side(exponents: Tensor, coefficients: Tensor) -> Tensor:
     """`log(1 + sum_l c_l e^x_l)`, differentiable in x and c."""
     if exponents.shape[-1] == 0:
         return exponents.sum(dim=-1)
-    counted = torch.where(coefficients > 0, exponents, -torch.inf).detach()
+    counted = (exponents + coefficients.log()).detach()
     shift = counted.amax(dim=-1, keepdim=True).clamp(min=0.0)
-    # What does not count may exceed the shift by any amount.
-    total = (coefficients * (exponents - shift).clamp(max=0.0).exp()).sum(dim=-1)
+    # What counts for little may exceed the shift, what does not count by any amount, and its
+    # coefficient has a slope.
+    highest = math.log(torch.finfo(exponents.dtype).max) - 1
+    total = (coefficients * (exponents - shift).clamp(max=highest).exp()).sum(dim=-1)
     is_empty = total == 0
     log_total = shift.squeeze(-1) + torch.where(is_empty, 1.0, total).log()
     return torch.where(is_empty, 0.0, F.softplus(log_total, threshold=LINEAR_FROM))
@@ -263,6 +266,8 @@ def shifted_sides(
     if targets.dtype is torch.bool and not is_weighted:
         log_sums, terms, divisors = _shares_of_hard(scores, targets, weighting.label_mask)
     else:
+        if weighting.label_mask is not None:  # not even a NaN there reaches the gradient
+            scores = torch.where(weighting.label_mask, scores, 0.0)
         coefficients = _coefficients(_as_numbers(targets, dtype), weighting)
         log_sums, terms, divisors = _shares_of_soft(scores, coefficients)
     if slope is not None:
@@ -295,17 +300,18 @@ def _shares_of_soft(scores: Tensor, coefficients: Tensor) -> tuple[Tensor, Tenso
     """Of both sides, in dimension 0: logarithms of the sums, and what makes up the gradient.
 
     A cell's margin on a side is by how much it is right there: the score on the positive side, the
-    negated score on the negative one. The coefficients are multiplied by, since added to a large
-    score as logarithms they would be lost.
+    negated score on the negative one. The logarithms of the coefficients are added after the shift,
+    since beside a large score they would be lost.
 
     Returns:
         `log sum_l c_l e^-margin_l`, shape (2, B, 1), terms, shape (2, B, L), and divisors, shape
         (2, B, 1), such that `terms / divisors` are the shares `c_l e^-margin_l / (1 + sum)`.
     """
     constants = _side_constants(scores.device, scores.dtype)
-    margins = torch.where(coefficients > 0, scores * constants.signs, constants.infinity)
-    worst = margins.amin(dim=-1, keepdim=True).clamp_(max=0.0)
-    terms = torch.sub(worst, margins, out=margins).exp_().mul_(coefficients)
+    margins = scores * constants.signs
+    logs = coefficients.log_()
+    worst = (margins - logs).amin(dim=-1, keepdim=True).clamp_(max=0.0)
+    terms = torch.sub(worst, margins, out=margins).add_(logs).exp_()
     total = terms.sum(dim=-1, keepdim=True)
     return total.log() - worst, terms, worst.exp_().add_(total)
 
@@ -336,22 +342,20 @@ class SideConstants(NamedTuple):
         signs: 1 and -1, of the margins.
         directions: -1 and 1, of the exponents.
         lowest: The lowest finite exponent, which no sum feels.
-        infinity: The margin of what does not count.
     """
 
     offsets: Tensor
     signs: Tensor
     directions: Tensor
     lowest: Tensor
-    infinity: Tensor
 
 
 @cache
 def _side_constants(device: torch.device, dtype: torch.dtype) -> SideConstants:
     """Made once, since on a device each would be an operation."""
     offsets = torch.tensor([0.0, 1.0], dtype=dtype, device=device).view(2, 1, 1)
-    lowest, infinity = torch.tensor([torch.finfo(dtype).min, torch.inf], dtype=dtype, device=device)
-    return SideConstants(offsets, 1 - 2 * offsets, 2 * offsets - 1, lowest, infinity)
+    lowest = torch.tensor(torch.finfo(dtype).min, dtype=dtype, device=device)
+    return SideConstants(offsets, 1 - 2 * offsets, 2 * offsets - 1, lowest)
 
 
 def _as_numbers(targets: Tensor, dtype: torch.dtype) -> Tensor:

@@ -63,12 +63,12 @@ def _forward(  # type: ignore[no-untyped-def]
             HAS_MASK, HAS_LABEL_WEIGHT, HAS_POS_WEIGHT,
         )  # fmt: skip
         exponents = tl.where(positive > 0, -score, float("-inf"))
-        larger = tl.maximum(shift_above, tl.max(exponents, axis=0))
+        larger = tl.maximum(shift_above, tl.max(exponents + tl.log(positive), axis=0))
         above = above * tl.exp(shift_above - larger)
         above += tl.sum(tl.exp(exponents - larger) * positive, axis=0)
         shift_above = larger
         exponents = tl.where(negative > 0, score, float("-inf"))
-        larger = tl.maximum(shift_below, tl.max(exponents, axis=0))
+        larger = tl.maximum(shift_below, tl.max(exponents + tl.log(negative), axis=0))
         below = below * tl.exp(shift_below - larger)
         below += tl.sum(tl.exp(exponents - larger) * negative, axis=0)
         shift_below = larger

@@ -23,7 +23,6 @@ from zlpr.metrics.classification import (
 from zlpr.metrics.ranking import average_precision, coverage_error, one_error, ranking_loss
 from zlpr.metrics.registry import (
     DECISION_METRICS,
-    METRICS,
     PAPER_METRICS,
     MetricInfo,
     available,
@@ -33,7 +32,6 @@ from zlpr.metrics.streaming import MetricSet, evaluate
 
 __all__ = [
     "DECISION_METRICS",
-    "METRICS",
     "PAPER_METRICS",
     "Empty",
     "LabelReport",

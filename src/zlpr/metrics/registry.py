@@ -5,14 +5,13 @@ them up here; the order of the entries is the order in which figures are shown.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Literal
 
 from zlpr._names import find
 
-__all__ = ["DECISION_METRICS", "METRICS", "PAPER_METRICS", "MetricInfo", "available", "info"]
+__all__ = ["DECISION_METRICS", "PAPER_METRICS", "MetricInfo", "available", "info"]
 
 
 @dataclass(frozen=True)
@@ -206,15 +205,14 @@ def _entries(ks: Sequence[int]) -> tuple[MetricInfo, ...]:
     return (*_PAPER, *_OTHERS, *at_k, *_DESCRIBING)
 
 
-METRICS: Mapping[str, MetricInfo] = MappingProxyType({e.name: e for e in _entries((1, 3, 5))})
-"""Every figure that `MetricSet` computes by default, in its order."""
+_METRICS = {entry.name: entry for entry in _entries((1, 3, 5))}
 
 PAPER_METRICS: tuple[str, ...] = tuple(entry.name for entry in _PAPER)
 """The six metrics of the paper, in its order."""
 
 DECISION_METRICS: tuple[str, ...] = tuple(
     entry.name
-    for entry in METRICS.values()
+    for entry in _METRICS.values()
     if entry.needs_decision and entry.larger_is_better is not None
 )
 """The metrics that judge label sets: those a decoding rule can be fitted for."""
@@ -247,4 +245,4 @@ def info(name: str) -> MetricInfo:
     """
     if at := re.fullmatch(r"(precision|recall|ndcg)_at_([1-9][0-9]{0,8})", str(name)):
         return _at_k(at[1], int(at[2]))
-    return find("metric", name, METRICS)
+    return find("metric", name, _METRICS)

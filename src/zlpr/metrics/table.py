@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 
+from zlpr.metrics._inputs import Empty
 from zlpr.metrics.registry import available, info
 
-__all__ = ["figure_rows", "shown"]
+__all__ = ["figure_rows", "in_words", "shown"]
 
 Figures = Mapping[str, Mapping[str, float]]
 """Metrics by what they were measured on."""
@@ -18,6 +19,21 @@ def shown(value: float | None) -> str:
         ('0.6667', '-')
     """
     return "-" if value is None else f"{value:.4f}"
+
+
+def in_words(empty: Empty) -> str:
+    """What empty cases count, in a sentence that stands wherever figures do.
+
+    Examples:
+        >>> in_words("sklearn")[:42]
+        'Empty cases count as in scikit-learn (empt'
+    """
+    whose, f1, precision = {"sklearn": ("scikit-learn", 0, 1), "paper": ("the paper", 1, 0)}[empty]
+    return (
+        f"Empty cases count as in {whose} (empty={empty}): with nothing true and nothing predicted "
+        f"the F1 of a label or a sample is {f1}, and the average precision of a sample without "
+        f"labels is {precision}."
+    )
 
 
 def figure_rows(figures: Figures) -> tuple[list[str], list[list[str]]]:

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 
 from zlpr import __version__
 from zlpr._escape import for_markdown, for_markdown_code
-from zlpr.metrics.table import figure_rows
+from zlpr.metrics import Empty
+from zlpr.metrics.table import figure_rows, in_words
 
 if TYPE_CHECKING:
-    from zlpr.models.base import FittedModel
+    from zlpr.models.base import FittedModel, TrainingRecord
 
 
 def model_card(model: "FittedModel") -> str:
@@ -49,7 +50,7 @@ def model_card(model: "FittedModel") -> str:
             "",
             "## Figures",
             "",
-            *_figures(record.metrics),
+            *_figures(record.metrics, empty_of(record)),
             "",
             "## How it decides",
             "",
@@ -80,12 +81,21 @@ def _decides(model: "FittedModel") -> str:
     return f"By the rule `{rule}`{f' ({values})' if values else ''}, fitted on validation data."
 
 
-def _figures(metrics: Mapping[str, Mapping[str, float]]) -> list[str]:
+def empty_of(record: "TrainingRecord") -> Empty:
+    """What empty cases count in a record's figures; the paper's way before it was said."""
+    return "sklearn" if record.settings.get("empty") == "sklearn" else "paper"
+
+
+def _figures(metrics: Mapping[str, Mapping[str, float]], empty: Empty) -> list[str]:
     if not metrics:
         return ["None were recorded."]
     headers, rows = figure_rows(metrics)
     lines = [headers, ["---"] * len(headers), *rows]
-    return [f"| {' | '.join(map(for_markdown, line))} |" for line in lines]
+    return [
+        *(f"| {' | '.join(map(for_markdown, line))} |" for line in lines),
+        "",
+        in_words(empty),
+    ]
 
 
 def _show(value: object) -> str:

@@ -21,7 +21,7 @@ from zlpr._atomic import folder_beside, locked
 from zlpr._digest import file_digest
 from zlpr._errors import UserError
 from zlpr.models.base import FittedModel, TrainingRecord
-from zlpr.models.card import model_card
+from zlpr.models.card import empty_of, model_card
 from zlpr.models.registry import saved_as
 
 CONFIG, METRICS, CARD = "config.json", "metrics.json", "README.md"
@@ -51,7 +51,7 @@ def save(model: FittedModel, folder: str | os.PathLike[str], *, overwrite: bool 
         check_writable(target, overwrite=overwrite)
         parts = model.save_parts(beside)
         record = model.record
-        _write_json(beside / METRICS, record.metrics)
+        _write_json(beside / METRICS, {"empty": empty_of(record), **record.metrics})
         (beside / CARD).write_text(model_card(model), encoding="utf-8")
         config = {
             **parts,
@@ -151,7 +151,7 @@ def _read_metrics(folder: Path) -> dict[str, dict[str, float]]:
     with contextlib.suppress(OSError, ValueError):
         metrics = json.loads((folder / METRICS).read_text(encoding="utf-8"))
         if isinstance(metrics, dict):
-            return metrics
+            return {name: part for name, part in metrics.items() if isinstance(part, dict)}
     return {}
 
 

@@ -8,7 +8,7 @@ stands with it, and becomes that of the command line's flag.
 import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Literal, Self, get_args
 
 from zlpr._errors import UserError
 from zlpr._names import unknown
@@ -16,6 +16,7 @@ from zlpr._typed_json import from_plain
 from zlpr.models.registry import DEFAULT, available, kind_of
 
 AUTO = "auto"
+EmptyCases = Literal["sklearn", "paper"]
 
 
 def setting(default: Any, help: str, **shown: Any) -> Any:  # noqa: A002
@@ -37,7 +38,7 @@ class TrainingConfig:
     of the system's own kind; it then takes that kind's settings as well, and no others.
 
     Attributes:
-        model: a kind of `zlpr.models`, as "linear" or "hf:NAME_OR_PATH".
+        model: a kind of `zlpr.models`, as `linear` or `hf:NAME_OR_PATH`.
         loss: a name of the losses' registry.
         loss_params: the loss's own parameters, such as `{"pos_weight": 2.7}`.
         seed: of initialisation, shuffling and dropout; the same seed gives the same bits.
@@ -50,6 +51,8 @@ class TrainingConfig:
         min_probability: leave out labels below it, whatever the rule says.
         metric: what validation chooses by (regularisation, checkpoint, early stopping). The
             default does not collapse while early models predict nothing.
+        empty: what empty cases count in every figure, see `zlpr.metrics`; None is scikit-learn's
+            convention, and the paper's where `preset` is "paper".
 
     Examples:
         >>> TrainingConfig(loss="bce", regularisation=1.0)
@@ -86,6 +89,10 @@ class TrainingConfig:
         "what validation chooses by; the default does not collapse while a model predicts nothing",
     )
 
+    empty: EmptyCases | None = setting(
+        None, "count empty cases as scikit-learn does, or as the paper (as --preset paper does)"
+    )
+
     def __new__(cls, **settings: Any) -> Self:
         """The class of the model's kind, once its settings are known to be among those it has."""
         from zlpr.training.registry import config_of
@@ -100,12 +107,17 @@ class TrainingConfig:
         from zlpr import decoding, losses, metrics
 
         kind_of(self.model)
-        judged = [name for name, metric in metrics.METRICS.items() if metric.needs]
+        if self.empty is None:
+            by_preset = "paper" if getattr(self, "preset", "") == "paper" else "sklearn"
+            object.__setattr__(self, "empty", by_preset)
+        judging = map(metrics.info, metrics.available())
+        judged = [metric.name for metric in judging if metric.larger_is_better is not None]
         for name, what, allowed in (
             ("loss", "loss", losses.available()),
             ("decode", "rule", (AUTO, *decoding.rules_of_scores())),
             ("decode_metric", "metric of label sets", decoding.DECISION_METRICS),
             ("metric", "metric", judged),
+            ("empty", "way to count empty cases", get_args(EmptyCases)),
         ):
             if getattr(self, name) not in allowed:
                 raise UserError(f"{name}: {unknown(what, getattr(self, name), allowed)}")
@@ -123,6 +135,11 @@ class TrainingConfig:
             top=self.top,
             min_probability=self.min_probability,
         )
+
+    @property
+    def convention(self) -> EmptyCases:
+        """What empty cases count, as the metrics take it."""
+        return "paper" if self.empty == "paper" else "sklearn"
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> "TrainingConfig":

@@ -139,7 +139,7 @@ def _judged(
     judged = {"validation": (parts.validation.labels, trained.validation_scores)}
     if parts.test is not None:
         judged["test"] = (parts.test.labels, model.score(test_inputs))
-    figures = judge(config.loss, model.decoder, judged)
+    figures = judge(config.loss, model.decoder, judged, config.convention)
     model.record = TrainingRecord(
         loss=config.loss,
         loss_params=dict(config.loss_params),

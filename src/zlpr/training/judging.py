@@ -18,7 +18,7 @@ def own_bound(loss: str) -> decoding.Rule | None:
 
 
 def judge(
-    loss: str, decoder: Any, parts: Mapping[str, tuple[Any, Scores]]
+    loss: str, decoder: Any, parts: Mapping[str, tuple[Any, Scores]], empty: metrics.Empty
 ) -> dict[str, dict[str, float]]:
     """Figures on each part as decoded, and on the last part at the loss's own bound.
 
@@ -26,13 +26,14 @@ def judge(
         loss: the loss's name.
         decoder: the fitted rule.
         parts: truth, as CSR, and scores by the part's name, the one to be judged by last.
+        empty: what empty cases count.
     """
     figures = {
-        name: metrics.evaluate(truth, scores, decoder(scores))
+        name: metrics.evaluate(truth, scores, decoder(scores), empty=empty)
         for name, (truth, scores) in parts.items()
     }
     own = own_bound(loss)
     if own is not None and not isinstance(decoder, decoding.ZeroBound):
         name, (truth, scores) = list(parts.items())[-1]
-        figures[f"{name}, bound 0"] = metrics.evaluate(truth, scores, own(scores))
+        figures[f"{name}, bound 0"] = metrics.evaluate(truth, scores, own(scores), empty=empty)
     return figures

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from zlpr import decoding
 from zlpr.losses import registry
-from zlpr.metrics import METRICS, MetricSet
+from zlpr.metrics import MetricSet, info
 from zlpr.training.config import AUTO, TrainingConfig
 
 
@@ -35,7 +35,14 @@ def choose_rule(
         )
         return decoding.Choice(rule, metric, (), len(y_score))
     names = rules_of(config.loss) if config.decode == AUTO else (config.decode,)
-    return decoding.weigh(y_true, y_score, metric, rules=names, train_labels=train_labels)
+    return decoding.weigh(
+        y_true,
+        y_score,
+        metric,
+        rules=names,
+        train_labels=train_labels,
+        empty=config.convention,
+    )
 
 
 def rules_of(loss: str) -> tuple[str, ...]:
@@ -59,15 +66,18 @@ def fit_calibrator(loss: str, y_true: Any, y_score: NDArray[np.float32]) -> deco
 
 def validation_metric(config: TrainingConfig, y_true: Any, y_score: NDArray[np.float32]) -> float:
     """`config.metric` on validation, with a rule fitted now where it needs label sets."""
-    figures = MetricSet(y_score.shape[1])
-    by_scores = METRICS[config.metric].needs == "scores"
+    figures = MetricSet(y_score.shape[1], empty=config.convention)
+    by_scores = info(config.metric).needs == "scores"
     predicted = None
     if not by_scores:
-        predicted = quick_rule(config).fit(y_true, y_score, config.decode_metric)(y_score)
+        rule = quick_rule(config).fit(
+            y_true, y_score, config.decode_metric, empty=config.convention
+        )
+        predicted = rule(y_score)
     figures.update(y_true, y_score if by_scores else None, predicted)
     return float(figures.compute()[config.metric])
 
 
 def is_better(metric: str, value: float, than: float) -> bool:
     """Whether a value of the metric beats another."""
-    return value > than if METRICS[metric].larger_is_better else value < than
+    return info(metric).sign * value > info(metric).sign * than

@@ -191,7 +191,9 @@ class Batches(Solver):
     one gains next to nothing; a given number of epochs is one round.
     """
 
-    def __init__(self, features: Matrix, labels: Any, config: LinearConfig) -> None:
+    def __init__(
+        self, features: Matrix, labels: Any, config: LinearConfig, *, epochs: int | None = None
+    ) -> None:
         self.generator = torch.Generator().manual_seed(config.seed)
         loss = create_loss(config, labels, generator=self.generator)
         self.bound = bound_of(loss)
@@ -199,8 +201,8 @@ class Batches(Solver):
         self.features = csr(features) if sparse.issparse(features) else features
         self.labels = csr(labels)
         self.seed = config.seed
-        self.epochs = config.epochs or EPOCHS
-        self.most_rounds = 1 if config.epochs else MOST_ROUNDS
+        given = epochs or config.epochs
+        self.epochs, self.most_rounds = (given, 1) if given else (EPOCHS, MOST_ROUNDS)
         largest = min(max(BATCH_SIZE, labels.shape[0] // 40), LARGEST_BATCH)
         self.batch_size = config.batch_size or largest
         self.learning_rate = config.learning_rate or LEARNING_RATE
@@ -328,12 +330,20 @@ def choose_solver(
     config: LinearConfig,
     *,
     tolerance: float = TOLERANCE,
-    max_iterations: int = MAX_ITERATIONS,
+    max_iterations: int | None = None,
 ) -> Solver:
     """L-BFGS over the whole data where it fits in memory, Adam over batches otherwise.
 
     Mixup and sampled pairs, which change the loss from step to step, also go in batches; and so
     does a loss over the batch, or one that is not smooth, whose settings speak of batches.
+
+    Args:
+        features: of shape (samples, features), dense or CSR.
+        labels: of shape (samples, labels), CSR.
+        config: names the loss and its parameters.
+        tolerance: of L-BFGS.
+        max_iterations: of L-BFGS, or epochs of Adam; None takes `MAX_ITERATIONS`, and as many
+            rounds of `EPOCHS` as it takes.
     """
     info = registry.info(config.loss)
     asked = (config.epochs, config.batch_size, config.learning_rate) != (None, None, None)
@@ -343,9 +353,13 @@ def choose_solver(
     at_once = MOST_CELLS_AT_ONCE if info.over_batch else MEMORY
     if fits and labels.shape[0] * labels.shape[1] <= at_once and not in_batches:
         return WholeData(
-            features, labels, config, tolerance=tolerance, max_iterations=max_iterations
+            features,
+            labels,
+            config,
+            tolerance=tolerance,
+            max_iterations=max_iterations or MAX_ITERATIONS,
         )
-    return Batches(features, labels, config)
+    return Batches(features, labels, config, epochs=max_iterations)
 
 
 def memory_of_past_steps(num_features: int, num_labels: int) -> int:
