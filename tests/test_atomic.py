@@ -96,3 +96,10 @@ with locked(number, patience=60):
     assert [process.wait() for process in processes] == [0] * 8
     assert (tmp_path / "number").read_text() == "8"
     assert [path.name for path in tmp_path.iterdir()] == ["number"]
+
+
+def test_a_full_disk_names_the_file(tmp_path):
+    with pytest.raises(OSError, match="No space left") as raised, replacing(tmp_path / "report"):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert raised.value.filename == str(tmp_path / "report")
+    assert list(tmp_path.iterdir()) == []

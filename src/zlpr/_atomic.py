@@ -33,7 +33,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     os.close(handle)
     beside = Path(name)
     try:
-        yield beside
+        with naming(target):
+            yield beside
         with beside.open("rb") as written:
             os.fsync(written.fileno())
         umask = os.umask(0)
@@ -42,6 +43,17 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         beside.replace(target)
     finally:
         beside.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def naming(target: Path) -> Iterator[None]:
+    """Name the target in an error of the system that names no file, as on a full disk."""
+    try:
+        yield
+    except OSError as fault:
+        if fault.filename is None and fault.errno is not None:
+            raise OSError(fault.errno, fault.strerror, str(target)) from fault
+        raise
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
@@ -67,11 +79,8 @@ def folder_beside(target: Path, *, patience: float = 30.0) -> Iterator[Path]:
         name = tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
         beside = Path(name)
         try:
-            yield beside
-        except OSError as fault:
-            if fault.filename is None:  # as on a full disk
-                raise OSError(fault.errno, fault.strerror, str(target)) from fault
-            raise
+            with naming(target):
+                yield beside
         finally:
             shutil.rmtree(beside, ignore_errors=True)
 

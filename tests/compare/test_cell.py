@@ -21,6 +21,7 @@ from zlpr.compare.grid import Cell, cells
 from zlpr.compare.records import LossSpec, same_result
 from zlpr.data import Dataset, load, write
 from zlpr.training import TrainingProgress
+from zlpr.training.linear import LinearTrainer
 
 PLACE = Place("zlpr compare", 1)
 
@@ -223,3 +224,22 @@ def test_a_transformer_is_a_cell_like_any_other(tmp_path):
     assert set(lsep.done.evaluation.test.fitted) == set(zlpr.done.evaluation.test.fitted)
     assert zlpr.done.trainings == dice.done.trainings == lsep.done.trainings
     assert same_result(zlpr, run_cell(cells(grid)[0], PLACE))
+
+
+def test_the_first_training_of_a_process_does_not_pay_for_loading(path, monkeypatch):
+    """A few samples are trained on once per loss, before the clock of the fit starts."""
+    sizes = []
+    train = LinearTrainer.train
+
+    def watch(self, part, *arguments, **options):
+        sizes.append(len(part))
+        return train(self, part, *arguments, **options)
+
+    monkeypatch.setattr(LinearTrainer, "train", watch)
+    monkeypatch.setattr(module, "_warm", set())
+    for _ in range(2):
+        run(path, LossSpec("zlpr", "zlpr"))
+    run(path, LossSpec("bce", "bce"))
+    few, many = module.WARM_UP_SAMPLES, max(sizes)
+    assert many > few
+    assert sizes == [few, many, many, few, many]

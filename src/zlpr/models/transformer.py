@@ -1,6 +1,7 @@
 """A fine-tuned transformers encoder with a linear head."""
 
 import contextlib
+import errno
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 
 from zlpr._errors import UserError
 from zlpr.models.base import FittedModel
@@ -65,7 +67,10 @@ class TransformerModel(FittedModel):
     def save_parts(self, folder: Path) -> dict[str, Any]:
         """Write what `AutoModelForSequenceClassification` and `AutoTokenizer` read."""
         with quiet():
-            self.network.save_pretrained(folder)
+            try:
+                self.network.save_pretrained(folder)
+            except SafetensorError as fault:  # a full disk has no type of its own there
+                raise OSError(errno.EIO, str(fault), str(folder / "model.safetensors")) from fault
             self.tokenizer.save_pretrained(folder)
         config: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         return {**config, "zlpr_max_length": self.max_length}
