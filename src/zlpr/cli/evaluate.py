@@ -85,10 +85,12 @@ def _read(model: "FittedModel", args: argparse.Namespace) -> "Dataset":
     if numbers and not set(data.label_names) <= set(model.label_names):
         args.label_names = model.label_names  # a file of label numbers: they count the model's
         data = load_data(args.data, args, like)
-    if args.part != "all":
-        data, note = divide_again(data, model.record.data)
-        if note:
-            say(f"note: {note} (--part all for all of it)", error=True)
+    divided, note = divide_again(data, model.record.data)
+    if args.part == "all" and note:
+        say("note: the model was trained on a part of this data, or all of it", error=True)
+    elif note:
+        say(f"note: {note} (--part all for all of it)", error=True)
+        data = divided
     try:
         aligned = data.with_label_names(model.label_names, unknown=args.unknown_labels)
     except UserError as fault:

@@ -53,6 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_decision_arguments(parser)
     parser.add_argument("--out", metavar="FILE", help="write here instead of to standard output")
+    parser.add_argument("--overwrite", action="store_true", help="replace a file that is there")
     add_reading_arguments(parser)
 
 
@@ -63,7 +64,10 @@ def run(args: argparse.Namespace) -> None:
 
     if args.texts and args.file:
         raise UserError("give texts or --file, not both")
+    _check_out(args)
     model = load(args.model)
+    if args.csv or args.raw_csv:
+        _check_separable(model)
     decide_by_hand(model, args)
     # With answers on the screen they are progress enough.
     waiting = progress(f"predicting into {args.out}") if args.out else nullcontext()
@@ -86,6 +90,29 @@ def run(args: argparse.Namespace) -> None:
             for batch in itertools.chain([first], batches):
                 _predict(model, batch, write)
                 stream.flush()
+
+
+def _check_out(args: argparse.Namespace) -> None:
+    """Refuse to write over a file that is there, above all over what is to be read."""
+    if args.out is None:
+        return
+    target = Path(args.out)
+    if target.is_dir():
+        raise UserError(f"{target}: a folder; --out takes a file")
+    if any(Path(name).exists() and target.exists() and target.samefile(name) for name in args.file):
+        raise UserError(f"{target}: is read from; give --out another name")
+    if target.exists() and not args.overwrite:
+        raise UserError(f"{target}: is there already; choose another name, or --overwrite")
+
+
+def _check_separable(model: "FittedModel") -> None:
+    """Labels stand in one cell of a CSV, between bars."""
+    for name in model.label_names:
+        if "|" in name:
+            raise UserError(
+                f"the label {name!r} holds '|', which separates labels in a CSV cell; "
+                "leave --csv out for JSON lines"
+            )
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,8 @@ def run(args: argparse.Namespace) -> None:
     from zlpr.training.fitting import fit_parts
 
     out = Path(args.out)
+    if not out.name:
+        raise UserError(f"--out {args.out!r}: give the folder a name")
     config = _config(args)
     first = os.environ.get("RANK", "0") == "0"  # of torchrun's processes; the others only compute
     with claim_folder(out, overwrite=args.overwrite) if first else nullcontext():

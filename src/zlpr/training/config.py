@@ -6,6 +6,7 @@ stands with it, and becomes that of the command line's flag.
 """
 
 import dataclasses
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self, get_args
@@ -192,7 +193,7 @@ def check_above_zero(config: TrainingConfig, names: Iterable[str]) -> None:
     """Refuse a number that is given and not above 0."""
     for name in names:
         value = getattr(config, name)
-        if value is not None and not value > 0:
+        if value is not None and not 0 < value < math.inf:
             raise UserError(f"{name} {value!r}: expected a number above 0")
 
 

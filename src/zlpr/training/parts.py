@@ -1,6 +1,6 @@
 """How data is divided, the same for every command: nothing is ever chosen on the test part."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -46,7 +46,21 @@ class Parts:
         Raises:
             UserError: one is too small to choose anything on.
         """
-        return check_parts(self.train, self.validation, self.test)
+        return (*check_parts(self.train, self.validation, self.test), *self._overlaps())
+
+    def _overlaps(self) -> Iterator[str]:
+        """A sentence on texts that stand in the training part as well; a drawn split has none."""
+        if self.method != "published" or self.train.texts is None:
+            return
+        seen = set(self.train.texts)
+        for name, part in (("validation", self.validation), ("test", self.test)):
+            if part is not None and part.texts is not None:
+                shared = sum(text in seen for text in part.texts)
+                if shared:
+                    yield (
+                        f"{shared:,} of {len(part):,} {name} texts are in the training part too; "
+                        "figures on them tell nothing of new data"
+                    )
 
     def describe(self) -> dict[str, Any]:
         """What a model's record says of its data."""

@@ -40,11 +40,11 @@ def train_linear(
     progress: ProgressCallback | None = None,
 ) -> Trained:
     """Fit the weights at one regularisation, or at the best that validation finds."""
-    if checkpoint is not None:
-        claim(checkpoint, run)
     solver = choose_solver(features.train, train.labels, config)
     if isinstance(solver, WholeData):
         _refuse_batches(config)
+    if checkpoint is not None:  # once nothing is left to refuse
+        claim(checkpoint, run)
     search = _Search(solver, features.validation, validation.labels, config, progress, checkpoint)
     best = search.run()
     weight, bias = solver.model(search.saved.parameters)
