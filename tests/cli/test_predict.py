@@ -1,6 +1,8 @@
 import csv
 import io
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -198,3 +200,30 @@ def test_decisions_by_hand_take_the_place_of_the_models_rule(folder, capsys):
     assert every["labels"] == [x for x, p in shown["probabilities"].items() if p >= 0.3]
     assert main(["predict", str(folder), text, "--top", "2", "--threshold", "0"]) == 2
     assert "not both" in capsys.readouterr().err
+
+
+def test_a_file_is_not_written_over_in_silence(folder, tmp_path, capsys):
+    there = tmp_path / "in.csv"
+    there.write_text("text,labels\nred,a\n")
+    assert main(["predict", str(folder), "red", "--out", str(there)]) == 2
+    assert "--overwrite" in capsys.readouterr().err
+    command = ["predict", str(folder), "--file", str(there), "--out", str(there), "--overwrite"]
+    assert main(command) == 2
+    assert "is read from" in capsys.readouterr().err
+    assert there.read_text() == "text,labels\nred,a\n"
+    assert main(["predict", str(folder), "red", "--out", str(tmp_path)]) == 2
+    assert "a folder" in capsys.readouterr().err
+    assert main(["predict", str(folder), "red", "--out", str(there), "--overwrite"]) == 0
+    assert there.read_text().startswith("{")
+
+
+def test_input_of_another_encoding_is_one_line(folder):
+    done = subprocess.run(
+        [sys.executable, "-m", "zlpr", "predict", str(folder)],
+        input=b"abc \xff\xfe parcel\n",
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert b"standard input: not utf-8" in done.stderr
+    assert b"Traceback" not in done.stderr

@@ -278,3 +278,25 @@ def test_a_split_that_would_be_ignored_is_refused(tmp_path, capsys):
         write_rows(tmp_path / f"{part}.csv", 60)
     assert main(["train", str(tmp_path), "--out", str(tmp_path / "m"), "--split", "random"]) == 2
     assert "comes divided; leave --split out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["--epochs", "3"],
+        ["--loss-param", "pos_wieght=2"],
+        ["--regularisation", "inf"],
+        ["--top", "0"],
+    ],
+)
+def test_a_refused_setting_leaves_nothing_that_blocks_the_next_command(tmp_path, wrong):
+    data = write_rows(tmp_path / "rows.csv", 120)
+    command = ["train", data, "--out", str(tmp_path / "m")]
+    assert main([*command, *wrong]) == 2
+    assert main(command) == 0
+
+
+def test_a_folder_without_a_name_is_refused(tmp_path, capsys):
+    data = write_rows(tmp_path / "rows.csv", 120)
+    assert main(["train", data, "--out", ""]) == 2
+    assert "give the folder a name" in capsys.readouterr().err

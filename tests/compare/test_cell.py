@@ -10,10 +10,8 @@ from zlpr._errors import UserError
 from zlpr.compare import cell as module
 from zlpr.compare.cell import (
     Place,
-    calibration_error,
     curves,
     divide_with_test,
-    reliability_bins,
     run_cell,
     share_inputs,
 )
@@ -166,17 +164,15 @@ def test_features_need_no_texts():
     assert run_cell(cell, PLACE, data).status == "done"
 
 
-def test_reliability_of_probabilities_that_are_right_and_wrong():
-    chance = np.random.default_rng(1)
-    probabilities = chance.uniform(size=(4000, 5))
-    truth = chance.uniform(size=probabilities.shape) < probabilities
-    bins = reliability_bins(truth, probabilities)
-    assert len(bins) == 10
-    assert sum(entry.count for entry in bins) == truth.size
-    assert calibration_error(bins) < 0.02
-    assert calibration_error(reliability_bins(truth, np.ones_like(probabilities))) == pytest.approx(
-        0.5, abs=0.02
-    )
+def test_reliability_counts_every_cell_of_the_test_part(zlpr_record):
+    outcome = zlpr_record.done
+    reliability = outcome.reliability
+    cells_of_test = outcome.data.test * outcome.data.labels
+    for bins in (reliability.raw, reliability.calibrated):
+        assert sum(entry.count for entry in bins) == cells_of_test
+        assert all(0 <= entry.predicted <= 1 and 0 <= entry.observed <= 1 for entry in bins)
+    gaps = [e.count * abs(e.predicted - e.observed) for e in reliability.calibrated]
+    assert reliability.calibrated_error == pytest.approx(sum(gaps) / cells_of_test)
 
 
 def test_curves_show_the_first_fit_and_validation_by_candidate():

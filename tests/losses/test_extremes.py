@@ -8,6 +8,7 @@ from torch import Tensor
 
 from tests.losses import fuzzing
 from tests.losses.samples import ALL, PER_SAMPLE, Case
+from zlpr import losses
 from zlpr.losses import (
     adaptive_threshold_loss,
     bce_loss,
@@ -151,3 +152,16 @@ def test_a_sample_without_weight_counts_for_nothing_whatever_its_loss(case: Case
     value = case.loss(scores, targets, sample_weight=torch.zeros(2), **weight)
     assert value == 0
     assert (torch.autograd.grad(value, scores)[0] == 0).all()
+
+
+@pytest.mark.parametrize("number", [float, torch.tensor])
+def test_weights_whose_product_is_no_number_leave_a_loss_and_a_gradient(number):
+    scores = torch.tensor([[2.0, 0.0]], requires_grad=True)
+    targets = torch.tensor([[0.0, 1.0]])
+    weights = {"pos_weight": number(1e30), "label_weight": number(1e30)}
+    for loss in (losses.zlpr_loss, losses.bce_loss, losses.focal_loss):
+        value = loss(scores, targets, **weights)
+        (gradient,) = torch.autograd.grad(value, scores)
+        assert not value.isnan()
+        assert not gradient.isnan().any()
+        assert gradient[0, 0] > 0 > gradient[0, 1]

@@ -69,3 +69,11 @@ def test_a_division_that_cannot_be_made_again_is_refused(data):
     assert len(divided.part("train")) == known["train_samples"]
     with pytest.raises(UserError, match="divides in another way"):
         divide_again(data, {**known, "train_samples": known["train_samples"] + 1})
+
+
+def test_texts_of_the_training_part_in_another_are_counted(data):
+    parts = combine(data, data.select(range(60)), data.select(range(100)))
+    notes = parts.check()
+    assert any("60 of 60 validation texts are in the training part too" in note for note in notes)
+    assert any("100 of 100 test texts are in the training part too" in note for note in notes)
+    assert not any("training part too" in note for note in divide(data).check())

@@ -2,6 +2,7 @@
 
 import argparse
 import csv
+import io
 import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -90,6 +91,18 @@ def run(args: argparse.Namespace) -> None:
             for batch in itertools.chain([first], batches):
                 _predict(model, batch, write)
                 stream.flush()
+
+
+def _lines_of_input() -> Iterator[str]:
+    """The lines of standard input; bytes of another encoding are the user's mistake."""
+    try:
+        for line in sys.stdin:
+            yield line.rstrip("\r\n")
+    except UnicodeDecodeError as fault:
+        raise UserError(
+            f"standard input: not {fault.encoding} ({fault.reason}); name its encoding with "
+            "--encoding"
+        ) from None
 
 
 def _check_out(args: argparse.Namespace) -> None:
@@ -213,7 +226,9 @@ def _batches(args: argparse.Namespace, like: "Columns | None") -> Iterator[Batch
         for name in args.file:
             yield from _from_file(name, args, like)
     else:
-        lines = (line.rstrip("\r\n") for line in sys.stdin)
+        if isinstance(sys.stdin, io.TextIOWrapper):
+            sys.stdin.reconfigure(encoding=args.encoding, errors="strict")
+        lines = _lines_of_input()
         while texts := list(itertools.islice(lines, BATCH)):
             yield Batch(texts)
 

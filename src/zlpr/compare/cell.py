@@ -385,41 +385,24 @@ def _per_label(
 
 
 def _reliability(loss: str, model: Any, truth: Any, scores: NDArray[np.float32]) -> Reliability:
-    dense = truth.toarray().astype(bool)
-    calibrated = reliability_bins(dense, np.asarray(model.calibrator(scores)))
+    calibrated = decoding.reliability_curve(truth, model.calibrator(scores), bins=RELIABILITY_BINS)
     scale = registry.info(loss).link_scale
     raw = None
     if scale is not None:
         link = 1 / (1 + np.exp(-np.clip(scale * scores.astype(np.float64), -50, 50)))
-        raw = reliability_bins(dense, link)
+        raw = decoding.reliability_curve(truth, link, bins=RELIABILITY_BINS)
     return Reliability(
-        raw=raw,
-        raw_error=None if raw is None else calibration_error(raw),
-        calibrated=calibrated,
-        calibrated_error=calibration_error(calibrated),
+        raw=None if raw is None else _filled_bins(raw),
+        raw_error=None if raw is None else raw.expected_calibration_error,
+        calibrated=_filled_bins(calibrated),
+        calibrated_error=calibrated.expected_calibration_error,
     )
 
 
-def reliability_bins(
-    truth: NDArray[np.bool_], probabilities: NDArray[Any]
-) -> tuple[ReliabilityBin, ...]:
-    """Predicted against observed in ten intervals of equal width; empty ones are left out."""
-    flat, happened = probabilities.ravel(), truth.ravel()
-    place = np.minimum((flat * RELIABILITY_BINS).astype(int), RELIABILITY_BINS - 1)
-    counts = np.bincount(place, minlength=RELIABILITY_BINS)
-    predicted = np.bincount(place, weights=flat, minlength=RELIABILITY_BINS)
-    observed = np.bincount(place, weights=happened, minlength=RELIABILITY_BINS)
-    return tuple(
-        ReliabilityBin(float(predicted[i] / counts[i]), float(observed[i] / counts[i]), int(count))
-        for i, count in enumerate(counts)
-        if count
-    )
-
-
-def calibration_error(bins: Sequence[ReliabilityBin]) -> float:
-    """The expected calibration error: mean distance of predicted and observed, by count."""
-    total = sum(entry.count for entry in bins)
-    return sum(entry.count * abs(entry.predicted - entry.observed) for entry in bins) / total
+def _filled_bins(curve: decoding.ReliabilityCurve) -> tuple[ReliabilityBin, ...]:
+    """The bins of a curve that hold anything."""
+    rows = zip(curve.predicted.tolist(), curve.observed.tolist(), curve.count.tolist(), strict=True)
+    return tuple(ReliabilityBin(*row) for row in rows if row[-1])
 
 
 def curves(

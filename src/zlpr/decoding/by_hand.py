@@ -43,6 +43,8 @@ def by_hand(
     if threshold is not None:
         chosen = Threshold(threshold)
     if top is not None:
+        if top < 1:
+            raise UserError(f"top {top}: expected at least 1")
         chosen = TopK(top)
     floor = floor if min_probability is None else min_probability
     return ProbabilityFloor(chosen, calibrator, floor) if floor else chosen

@@ -42,11 +42,11 @@ class Weighting:
         if label_mask is None and label_weight is None and pos_weight is None:
             return NO_WEIGHTING
         check_mask(scores, label_mask)
-        return cls(
-            label_mask,
-            check_weight("label_weight", label_weight, scores),
-            check_weight("pos_weight", pos_weight, scores),
-        )
+        weight = check_weight("label_weight", label_weight, scores)
+        positive = check_weight("pos_weight", pos_weight, scores)
+        if weight is not None and positive is not None:
+            positive = _held_product(positive, weight, working_dtype(scores))
+        return cls(label_mask, weight, positive)
 
     def coefficients(self, targets: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """What the cells count for on the positive and on the negative side, each (..., L).
@@ -126,6 +126,18 @@ def _weight_of_labels(
     if values.requires_grad and torch.is_grad_enabled():
         raise ValueError(f"{name} gets no gradient here; detach it, or use `sparse_zlpr_loss`")
     return values.expand(cells.shape[-1]) if values.dim() == 0 else values
+
+
+def _held_product(positive: Weight, weight: Weight, dtype: torch.dtype) -> Weight:
+    """A positive weight whose product with the label weight is still a number of the dtype."""
+    largest = torch.finfo(dtype).max / 2
+    if isinstance(weight, Tensor):
+        most = largest / weight.detach().to(dtype).clamp(min=1.0)
+        return torch.minimum(torch.as_tensor(positive, dtype=dtype, device=most.device), most)
+    most_number = largest / max(weight, 1.0)
+    if isinstance(positive, Tensor):
+        return positive.clamp(max=most_number)
+    return min(positive, most_number)
 
 
 def working_dtype(scores: Tensor) -> torch.dtype:
