@@ -200,7 +200,7 @@ def test_an_extra_that_the_loss_cannot_take_is_refused_by_name(bert: Path) -> No
 def test_the_linear_models_scores_move_towards_the_smoothed_targets(loss: str) -> None:
     linear = {"regularisation": 0.01, "loss": loss}
     plain, smooth = (linear_scores(**linear, label_smoothing=e) for e in (0.0, 0.4))
-    assert abs(smooth).max() < 0.8 * abs(plain).max()
+    assert abs(smooth).mean() < 0.8 * abs(plain).mean()
 
 
 def test_the_linear_model_mixes_repeatably() -> None:

@@ -1,12 +1,15 @@
 """Fine-tuning of a transformers encoder: from data and settings to a fitted model."""
 
 import contextlib
+import functools
 import itertools
 import math
 import os
 import random
 import re
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -226,8 +229,28 @@ def _precision(wanted: str) -> dict[str, bool]:
         else:
             wanted = "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
     if wanted == "fp16" and not torch.cuda.is_available():
-        raise UserError("mixed_precision 'fp16': needs a GPU; 'no' and 'bf16' run anywhere")
+        raise UserError("mixed_precision 'fp16': needs a GPU; 'no' runs anywhere")
+    if wanted == "bf16" and not torch.cuda.is_available() and not computes_in_bfloat16():
+        raise UserError(
+            "mixed_precision 'bf16': this processor stops the program at its first product in "
+            "bfloat16; say 'no', or set ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 before the start"
+        )
     return {"bf16": wanted == "bf16", "fp16": wanted == "fp16"}
+
+
+@functools.cache
+def computes_in_bfloat16() -> bool:
+    """Whether a process survives a product in bfloat16 on this processor.
+
+    A virtual machine may promise instructions (AMX) that it does not grant; the first use then
+    ends the process, which cannot be caught in it.
+    """
+    product = (
+        "import torch; layer = torch.nn.Linear(16, 64)\n"
+        "with torch.autocast('cpu', dtype=torch.bfloat16): layer(torch.ones(32, 16))"
+    )
+    tried = subprocess.run([sys.executable, "-c", product], capture_output=True, check=False)  # noqa: S603
+    return tried.returncode == 0
 
 
 @contextlib.contextmanager
