@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zlpr import decoding, metrics
+from zlpr import UserError, decoding, metrics
 
 FIGURES = (*metrics.PAPER_METRICS, "cardinality_predicted", "empty_predictions")
 
@@ -52,12 +52,12 @@ class Row:
 def train(spec: str, loss: str, columns: dict[str, str]) -> SavedScores:
     """Scores of a linear model trained on the data."""
     from zlpr import data, training
-    from zlpr.compare.cell import divide
 
-    dataset = data.load(spec, **columns)
-    dataset = divide(dataset, "random" if dataset.split is None else "published", seed=0)
-    fit_part, validation, test = (dataset.part(name) for name in data.SPLIT_NAMES)
-    result = training.fit(fit_part, validation, training.TrainingConfig(loss=loss))
+    parts = training.divide(data.load(spec, **columns))
+    validation, test = parts.validation, parts.test
+    if test is None:
+        raise UserError(f"{spec}: its split has no test part")
+    result = training.fit(parts.train, validation, training.TrainingConfig(loss=loss))
     return SavedScores(
         validation.labels.toarray(),
         result.model.predict_scores(validation.inputs),
@@ -80,7 +80,7 @@ def judge_all(scores: SavedScores, loss: str, fit_for: list[str]) -> list[Row]:
     """Every rule, fitted for every metric."""
     rows = [judge(scores, decoding.ZeroBound(), None)]
     for metric in fit_for:
-        for name in decoding.available():
+        for name in decoding.rules_of_scores():
             if name == "expected_f1":
                 rule = decoding.create(name, calibrator=decoding.Calibrator(link_scale(loss)))
             else:

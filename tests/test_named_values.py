@@ -13,6 +13,8 @@ from zlpr._named_values import named_value, named_values, parse_value, split_out
         ("true", True),
         ("False", False),
         ("none", None),
+        ("inf", float("inf")),
+        ("-inf", float("-inf")),
         ("[1, 2.5]", [1, 2.5]),
         ('"a b"', "a b"),
         ("identity", "identity"),

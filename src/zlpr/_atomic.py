@@ -97,10 +97,13 @@ def locked(target: Path, *, patience: float = 0.0) -> Iterator[None]:
         UserError: another process has it.
     """
     path = target.absolute().with_name(f".{target.name}.lock")
-    path.parent.mkdir(parents=True, exist_ok=True)
     handle, count = _held.get(path, (-1, 0))
     if count == 0:
-        handle = _lock(path, target, patience)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle = _lock(path, target, patience)
+        except OSError as fault:  # of the lock, which is no name that a user gave
+            raise OSError(fault.errno, fault.strerror, str(target)) from fault
     _held[path] = (handle, count + 1)
     try:
         yield

@@ -7,7 +7,13 @@ from typing import Any
 from zlpr._errors import UserError
 
 _BRACKETS = {"[": 1, "{": 1, "(": 1, "]": -1, "}": -1, ")": -1}
-_WORDS = {"true": True, "false": False, "none": None, "null": None}
+_WORDS = {
+    "true": True,
+    "false": False,
+    "none": None,
+    "null": None,
+    **{name: float(name) for name in ("inf", "-inf", "nan")},
+}
 
 
 def named_value(text: str, where: str = "") -> tuple[str, Any]:

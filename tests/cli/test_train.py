@@ -112,12 +112,12 @@ def test_two_runs_write_the_same_weights(file, tmp_path):
         (["--metric", "luck"], "luck"),
         (["--regularisation", "-1"], "regularisation"),
         (["--model", "bert"], "hf:NAME_OR_PATH"),
-        (["--r-drop", "1"], "model linear has no setting 'r_drop' (hf has)"),
-        (["--preset", "paper"], "no setting 'preset' (hf has)"),
-        (["--report-to", "tensorboard"], "no setting 'report_to' (hf has)"),
+        (["--r-drop", "1"], "model linear has no setting --r-drop; hf:NAME_OR_PATH has"),
+        (["--preset", "paper"], "no setting --preset; hf:NAME_OR_PATH has"),
+        (["--report-to", "tensorboard"], "no setting --report-to; hf:NAME_OR_PATH has"),
         (
             ["--model", "hf:x", "--analyzer", "char"],
-            "model hf has no setting 'features' (linear has)",
+            "model hf has no setting --analyzer; linear has",
         ),
         (["--min-count", "9999"], "min_count"),
     ],
@@ -300,3 +300,20 @@ def test_a_folder_without_a_name_is_refused(tmp_path, capsys):
     data = write_rows(tmp_path / "rows.csv", 120)
     assert main(["train", data, "--out", ""]) == 2
     assert "give the folder a name" in capsys.readouterr().err
+
+
+def test_labels_that_all_samples_have_and_texts_of_numbers_are_noted(tmp_path, capsys):
+    rows = [f"0.{i} 1.{i * 7},{'always|odd' if i % 2 else 'always'}" for i in range(120)]
+    (tmp_path / "n.csv").write_text("text,labels\n" + "\n".join(rows) + "\n")
+    assert main(["train", str(tmp_path / "n.csv"), "--out", str(tmp_path / "m")]) == 0
+    said = capsys.readouterr().out
+    assert "which leaves nothing to learn: always" in said
+    assert "numbers are better given as features" in said
+
+
+def test_a_setting_of_another_model_is_named_as_a_flag(tmp_path, capsys):
+    data = write_rows(tmp_path / "rows.csv", 120)
+    assert main(["train", data, "--out", str(tmp_path / "m"), "--max-length", "64"]) == 2
+    assert (
+        "model linear has no setting --max-length; hf:NAME_OR_PATH has" in capsys.readouterr().err
+    )

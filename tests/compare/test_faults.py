@@ -43,7 +43,7 @@ def test_all_faults_are_named_at_once(tmp_path):
         f"{tmp_path}/none.csv: no such file or folder",
         "data demo: no reading option 'colour'",
         "data demo: the grid has no loss 'bze'",
-        "loss a: no loss 'zlpt'; there are zlpr, ",
+        "loss a: no loss 'zlpt'; did you mean 'zlpr'? There are: zlpr, ",
         "loss b: focal has no parameter 'gama'",
         "loss c: only ranks",
         "loss d: choose.pos_weight needs at least two candidates",

@@ -223,3 +223,10 @@ def test_concatenation_keeps_what_all_have():
     both = concatenate([one, other])
     assert both.ids is None
     assert both.label_sets() == [("b",), ("a",)]
+
+
+@pytest.mark.parametrize("labels", ["body", ["tag", "body"]])
+def test_a_column_cannot_be_both_text_and_labels(tmp_path, labels):
+    (tmp_path / "a.csv").write_text("body,tag\nred,1\nblue,0\n")
+    with pytest.raises(UserError, match="'body' is given as text and as labels"):
+        read(tmp_path / "a.csv", text="body", labels=labels)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from zlpr._errors import UserError
 from zlpr.models import registry
 
 # Given by arguments of their own.
@@ -62,11 +63,19 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
 
 
 def given_settings(args: argparse.Namespace) -> dict[str, Any]:
-    """The settings that the command line has, nested as a configuration has them."""
+    """The settings that the command line has, nested as a configuration has them.
+
+    Raises:
+        UserError: one that the kind of `args.model` does not have.
+    """
+    kind = registry.kind_of(args.model).name
     given: dict[str, Any] = {}
     for setting in settings():
         value = getattr(args, setting.path[-1], None)
         if value is not None:
+            if setting.kinds and kind not in setting.kinds:
+                others = " and ".join(registry.info(name).usage for name in setting.kinds)
+                raise UserError(f"model {kind} has no setting {setting.spelling}; {others} has")
             place = given
             for name in setting.path[:-1]:
                 place = place.setdefault(name, {})

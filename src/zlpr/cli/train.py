@@ -140,11 +140,22 @@ def _describe(train: "Dataset", validation: "Dataset", test: "Dataset | None") -
         empty = sum(not text.strip() for text in train.texts)
         note = f", {empty:,} of them empty" if empty else ""
         say(f"inputs: texts of {words:.1f} words on average{note}")
+        if not any(map(str.isalpha, "".join(train.texts[:1_000]))):
+            say(
+                "  note: the texts hold no letters; numbers are better given as features, "
+                "in an svm or ARFF file"
+            )
     say(
         f"labels: {train.num_labels:,}, {train.labels.nnz / len(train):.2f} a sample, "
         f"{int((np.diff(train.labels.indptr) == 0).sum()):,} training samples without any"
     )
     say(f"  most frequent: {_listed(train, np.argsort(-counts, kind='stable')[:5], counts)}")
+    always = np.flatnonzero(counts == len(train))
+    if len(always):
+        say(
+            "  note: every training sample has these labels, which leaves nothing to learn: "
+            f"{_listed(train, always[:5], None)}{', …' if len(always) > 5 else ''}"
+        )
     absent = np.flatnonzero(counts == 0)
     if len(absent):
         say(

@@ -13,6 +13,7 @@ from scipy import sparse
 
 from zlpr import data, metrics
 from zlpr._errors import UserError
+from zlpr._names import unknown
 from zlpr.compare.cell import divide_with_test
 from zlpr.compare.grid import DataSpec, Grid, models_of, settings_for
 from zlpr.compare.records import LossSpec
@@ -115,8 +116,7 @@ def _data_faults(entry: DataSpec) -> Iterator[str]:
 
 def _loss_faults(loss: LossSpec) -> Iterator[str]:
     if loss.name not in registry.available():
-        known = ", ".join(registry.available())
-        yield f"loss {loss.label}: no loss '{loss.name}'; there are {known}"
+        yield f"loss {loss.label}: {unknown('loss', loss.name, registry.available())}"
         return
     allowed = set(inspect.signature(registry.info(loss.name).module).parameters) - {"reduction"}
     for name, values in ({k: (v,) for k, v in loss.params.items()} | loss.choose).items():

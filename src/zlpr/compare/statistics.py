@@ -68,7 +68,8 @@ class Standing:
     def lead_that_shows(self) -> float | None:
         """The median of `leads`: about how far ahead a loss must be for it to show."""
         known = [lead for lead in self.leads.values() if lead is not None]
-        return float(np.median(known)) if known else None
+        middle = float(np.median(known)) if known else math.inf
+        return middle if middle < 1 else None  # no lead is longer than the whole scale
 
 
 @dataclass(frozen=True)

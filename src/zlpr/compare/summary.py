@@ -87,6 +87,8 @@ def _what_seeds_tell(stand: Standing, rivals: Sequence[str], seeds: int) -> str:
     leads = [100 * lead for loss in rivals if (lead := stand.leads[loss]) is not None]
     if not leads:
         return ""
+    if min(leads) >= 100:
+        return f" ({counted(seeds, 'seed')} could not have shown a lead of any size)"
     low, high = f"{min(leads):.1f}", f"{max(leads):.1f}"
     points = low if low == high else f"{low} to {high}"
     return f" ({counted(seeds, 'seed')} could only show a lead of {points} points or more)"

@@ -49,15 +49,18 @@ class ReadOptions:
     labelled: bool = True
     like: Columns | None = None
 
+    def __post_init__(self) -> None:
+        both = set(_listed(self.text)) & set(_listed(self.labels))
+        if both:
+            raise UserError(
+                f"the column {min(both, key=str)!r} is given as text and as labels; a model would "
+                "read the answer"
+            )
+
     def columns(self) -> list[Column]:
         """All columns that the user named or numbered."""
-        found: list[Column] = []
-        for asked in (self.text, self.labels, self.id, self.group, self.split):
-            if isinstance(asked, str | int):
-                found += [asked] if asked is not False else []
-            else:
-                found += asked or ()
-        return found
+        asked = (self.text, self.labels, self.id, self.group, self.split)
+        return [column for columns in asked for column in _listed(columns)]
 
 
 @dataclass
@@ -85,6 +88,13 @@ class Block:
     split: list[str] | None = None
     label_names: tuple[str, ...] | None = None
     columns: Columns | None = None
+
+
+def _listed(asked: Column | Sequence[Column] | Literal[False] | None) -> list[Column]:
+    """The columns that an option names: none, one or several."""
+    if asked is None or asked is False:
+        return []
+    return [asked] if isinstance(asked, str | int) else list(asked)
 
 
 def texts_of(dataset: Dataset) -> Sequence[str]:

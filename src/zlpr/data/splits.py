@@ -336,8 +336,8 @@ def check_parts(
         if len(validation) >= 2:
             found += ", none of them with a label"
         raise UserError(
-            f"{name}: {found}: nothing can be chosen on that; give more data, or a validation part "
-            "of its own"
+            f"{name}: {found}: nothing can be chosen on that; give more data, or a larger "
+            "validation part"
         )
     notes = []
     if len(validation) < SMALL_PART:

@@ -108,6 +108,8 @@ def load(folder: str | os.PathLike[str]) -> FittedModel:
 
 def read_config(folder: Path) -> dict[str, Any]:
     """The folder's config.json, or a line that says why it is none of ours."""
+    if folder.is_file():
+        raise UserError(f"{folder}: a file; a model is a folder that zlpr train wrote")
     if not folder.is_dir():
         previous = _previous(folder)
         hint = f"; an interrupted save left the previous model in {previous}"

@@ -54,6 +54,8 @@ class LinearModel(FittedModel):
             if isinstance(inputs, str) or not all(isinstance(text, str) for text in inputs):
                 raise UserError("this model reads texts: give a list of strings")
             return self.text_features.transform(inputs)
+        if isinstance(inputs, Sequence) and any(isinstance(entry, str) for entry in inputs):
+            raise UserError("this model reads features, not texts: give a matrix or a file of them")
         features: Any = inputs if sparse.issparse(inputs) else np.asarray(inputs)
         if features.ndim != 2 or features.shape[1] != len(self.weight):
             raise UserError(
