@@ -67,7 +67,7 @@ def test_decisions_by_hand_are_not_fitted():
         ({"threshold": 1.0, "top": 2}, "not both"),
         ({"decode": "zero", "top": 2}, "give one of them"),
         ({"min_probability": 2.0}, r"must lie in \[0, 1\]"),
-        ({"top": -1}, "k must be a whole number"),
+        ({"top": -1}, "top -1: expected at least 1"),
         ({"decode": "feature_count"}, "feature_count"),
     ],
 )

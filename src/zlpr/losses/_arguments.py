@@ -42,10 +42,12 @@ class Weighting:
         if label_mask is None and label_weight is None and pos_weight is None:
             return NO_WEIGHTING
         check_mask(scores, label_mask)
-        weight = check_weight("label_weight", label_weight, scores)
-        positive = check_weight("pos_weight", pos_weight, scores)
-        if weight is not None and positive is not None:
-            positive = _held_product(positive, weight, working_dtype(scores))
+        weight, largest = checked_weight("label_weight", label_weight, scores)
+        positive, largest_positive = checked_weight("pos_weight", pos_weight, scores)
+        if weight is not None and positive is not None:  # their product must be a number, too
+            most = torch.finfo(working_dtype(scores)).max / 2
+            if largest * largest_positive > most:
+                positive = _held_product(positive, weight, most)
         return cls(label_mask, weight, positive)
 
     def coefficients(self, targets: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -128,16 +130,13 @@ def _weight_of_labels(
     return values.expand(cells.shape[-1]) if values.dim() == 0 else values
 
 
-def _held_product(positive: Weight, weight: Weight, dtype: torch.dtype) -> Weight:
-    """A positive weight whose product with the label weight is still a number of the dtype."""
-    largest = torch.finfo(dtype).max / 2
-    if isinstance(weight, Tensor):
-        most = largest / weight.detach().to(dtype).clamp(min=1.0)
-        return torch.minimum(torch.as_tensor(positive, dtype=dtype, device=most.device), most)
-    most_number = largest / max(weight, 1.0)
-    if isinstance(positive, Tensor):
-        return positive.clamp(max=most_number)
-    return min(positive, most_number)
+def _held_product(positive: Weight, weight: Weight, most: float) -> Weight:
+    """A positive weight whose product with the label weight is, cell by cell, at most a number."""
+    if not isinstance(weight, Tensor) and not isinstance(positive, Tensor):
+        return min(positive, most / max(weight, 1.0))
+    like = weight if isinstance(weight, Tensor) else torch.as_tensor(positive)
+    limit = most / torch.as_tensor(weight, dtype=like.dtype, device=like.device).clamp(min=1.0)
+    return torch.minimum(torch.as_tensor(positive, dtype=like.dtype, device=like.device), limit)
 
 
 def working_dtype(scores: Tensor) -> torch.dtype:
@@ -230,10 +229,16 @@ def check_mask(scores: Tensor, label_mask: Tensor | None) -> None:
 
 def check_weight(name: str, weight: Weight | None, scores: Tensor) -> Weight | None:
     """A weight is a number, one per label or one per cell; not negative."""
+    return checked_weight(name, weight, scores)[0]
+
+
+def checked_weight(name: str, weight: Weight | None, scores: Tensor) -> tuple[Weight | None, float]:
+    """A weight as `check_weight` gives it, and its largest entry; 1 where that cannot be seen."""
     if weight is None:
-        return None
+        return None, 1.0
     if not isinstance(weight, Tensor):
-        return check_number(name, weight, minimum=0.0)
+        number = check_number(name, weight, minimum=0.0)
+        return number, number
     if weight.shape not in ((), scores.shape, scores.shape[-1:]):
         raise ValueError(
             f"{name} must be a number or have the shape {tuple(scores.shape[-1:])} or "
@@ -244,7 +249,7 @@ def check_weight(name: str, weight: Weight | None, scores: Tensor) -> Weight | N
         raise ValueError(f"{name} must not be negative, got {low:g}")
     if math.isinf(high):
         raise ValueError(f"{name} must be finite, got {high:g}")
-    return weight.to(working_dtype(scores))
+    return weight.to(working_dtype(scores)), high
 
 
 def check_number(
