@@ -135,10 +135,13 @@ def test_without_steepness_an_empty_sample_weighs_as_any_other() -> None:
     counts = torch.tensor([3, 1])
     options = {"label_counts": counts, "num_samples": 4, "beta": 0.0, "alpha": 0.1}
     value, slope = value_and_slope(distribution_balanced_loss, [1.0, -1.0], [0, 0], **options)
-    unweighted = distribution_balanced_loss(
-        torch.tensor([[1.0, -1.0]]), torch.tensor([[0, 0]]), **{**options, "alpha": 0.6 - 0.5}
-    )
-    assert value == pytest.approx(unweighted.item())
+    # sigma(0) is a half whatever the counts: each cell weighs alpha + 1/2.
+    expected = 0.0
+    for score, count in zip([1.0, -1.0], counts.tolist(), strict=True):
+        z = score - 0.05 / 2 * math.log(4 / count - 1)
+        wrongness = 1 / (1 + math.exp(-2 * z))
+        expected += (0.1 + 0.5) * wrongness**2 * math.log1p(math.exp(2 * z)) / 2
+    assert value == pytest.approx(expected, rel=1e-5)
     assert all(map(math.isfinite, slope))
 
 
