@@ -77,7 +77,7 @@ def test_the_page_needs_no_network(page):
 
 def test_figures_take_their_colours_from_the_page(page):
     figures = re.findall(r"<svg .*?</svg>", page, flags=re.DOTALL)
-    # per setting: six dot plots, time, empty predictions, and three kinds that come in pairs
+    # per contest: six dot plots, time, empty predictions, and three kinds that come in pairs
     assert len(figures) == 2 * 14
     for figure in figures:
         assert "var(--ink)" in figure

@@ -14,7 +14,7 @@ from zlpr.compare import figures
 from zlpr.compare.figures import Figure
 from zlpr.compare.folder import Selection
 from zlpr.compare.records import RunRecord, versions_of
-from zlpr.compare.results import METRICS, Results, Setting
+from zlpr.compare.results import METRICS, Contest, Results
 from zlpr.compare.statistics import MIN_DATASETS
 from zlpr.compare.summary import findings, overview
 from zlpr.compare.tables import (
@@ -23,10 +23,10 @@ from zlpr.compare.tables import (
     Table,
     TableCell,
     all_tables,
+    contest_table,
     figures_csv,
     paper_table,
     rank_table,
-    setting_table,
     to_latex,
     to_markdown,
     wins_table,
@@ -258,49 +258,49 @@ def provenance(records: Sequence[RunRecord]) -> list[tuple[str, tuple[str, ...]]
 
 
 def _sections(results: Results, records: Sequence[RunRecord]) -> list[Section]:
-    few = len(results.settings) <= OPEN_SECTIONS
-    anchors = _anchors(results.settings)
+    few = len(results.contests) <= OPEN_SECTIONS
+    anchors = _anchors(results.contests)
     return [
-        _section(results, records, setting, anchor, few)
-        for setting, anchor in zip(results.settings, anchors, strict=True)
+        _section(results, records, contest, anchor, few)
+        for contest, anchor in zip(results.contests, anchors, strict=True)
     ]
 
 
-def _anchors(settings: Sequence[Setting]) -> list[str]:
+def _anchors(contests: Sequence[Contest]) -> list[str]:
     """An id for each section, readable where the names are, and unlike any other."""
     anchors: list[str] = []
-    for number, setting in enumerate(settings, start=1):
-        slug = re.sub(r"\W+", "-", f"{setting.data}-{setting.model}").strip("-").lower()
+    for number, contest in enumerate(contests, start=1):
+        slug = re.sub(r"\W+", "-", f"{contest.data}-{contest.model}").strip("-").lower()
         taken = slug in {*anchors, "", "summary", "wins", "failed", "made"}
         anchors.append(f"{slug}-{number}".lstrip("-") if taken else slug)
     return anchors
 
 
 def _section(
-    results: Results, records: Sequence[RunRecord], setting: Setting, anchor: str, is_open: bool
+    results: Results, records: Sequence[RunRecord], contest: Contest, anchor: str, is_open: bool
 ) -> Section:
     others = [
-        *figures.training_curves(records, setting),
-        figures.time_against_quality(records, setting),
-        figures.empty_predictions(records, setting),
-        *figures.label_frequency_plots(records, setting),
-        *figures.reliability_plots(records, setting),
+        *figures.training_curves(records, contest),
+        figures.time_against_quality(records, contest),
+        figures.empty_predictions(records, contest),
+        *figures.label_frequency_plots(records, contest),
+        *figures.reliability_plots(records, contest),
     ]
     return Section(
         anchor=anchor,
-        title=f"{setting.data} · {setting.model}",
+        title=f"{contest.data} · {contest.model}",
         open=is_open,
-        facts=_facts(records, setting),
-        table=setting_table(results, setting),
-        beside_paper=paper_table(results, setting),
-        dot_plots=figures.dot_plots(results, setting),
+        facts=_facts(records, contest),
+        table=contest_table(results, contest),
+        beside_paper=paper_table(results, contest),
+        dot_plots=figures.dot_plots(results, contest),
         other_figures=[figure for figure in others if figure is not None],
     )
 
 
-def _facts(records: Sequence[RunRecord], setting: Setting) -> str:
+def _facts(records: Sequence[RunRecord], contest: Contest) -> str:
     for record in records:
-        same = (record.settings.data, record.settings.model) == (setting.data, setting.model)
+        same = (record.settings.data, record.settings.model) == (contest.data, contest.model)
         if same and record.outcome is not None:
             data = record.outcome.data
             return (
