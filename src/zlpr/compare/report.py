@@ -33,6 +33,7 @@ from zlpr.compare.tables import (
 )
 from zlpr.compare.wording import duration, short
 from zlpr.metrics.table import in_words
+from zlpr.models.registry import NO_LOSS
 
 FILES = {"html": "report.html", "markdown": "report.md", "latex": "report.tex", "csv": "report.csv"}
 OPEN_SECTIONS = 3
@@ -176,7 +177,7 @@ def method(records: Sequence[RunRecord]) -> list[str]:
         lines.append(
             "Where the data's own split is used, the spread covers the initialisation alone."
         )
-    lines += _budget(records)
+    lines += budget(records)
     chosen = {r.settings.loss.label: r.settings.loss for r in records if r.settings.loss.choose}
     for label, loss in chosen.items():
         candidates = "; ".join(
@@ -311,25 +312,23 @@ def _facts(records: Sequence[RunRecord], contest: Contest) -> str:
     return ""
 
 
-def _budget(records: Sequence[RunRecord]) -> list[str]:
+def budget(records: Sequence[RunRecord]) -> list[str]:
     """What was chosen for every loss alike, a sentence or two per kind of model."""
-    done = [record for record in records if record.outcome is not None]
-    linear = [record for record in done if "regularisation" in record.done.chosen]
-    searched = [r for r in linear if r.settings.training.get("regularisation") is None]
-    encoders = [record for record in done if "epoch" in record.done.chosen]
-    lines = []
-    if searched:
-        lines.append(_search_budget(searched))
-    elif linear:
-        lines.append(
-            f"With the linear model every {_trained_unit(linear)} was trained once, with the same "
-            "settings; nothing was chosen for it."
-        )
-    if encoders:
-        lines.append(
-            f"With an encoder every {_trained_unit(encoders)} was trained once, with the same "
-            f"settings, and the epoch that is best by {_metrics(encoders)} on validation was kept."
-        )
+    kinds: dict[str, list[RunRecord]] = {}
+    searched = []
+    for record in (record for record in records if record.outcome is not None):
+        given = record.settings.training.get("regularisation")
+        if "regularisation" in record.done.chosen and given is None:
+            searched.append(record)
+        else:
+            kinds.setdefault(record.settings.model.partition(":")[0], []).append(record)
+    lines = [_search_budget(searched)] if searched else []
+    for kind, group in kinds.items():
+        chosen = "nothing was chosen for it"
+        if any("epoch" in record.done.chosen for record in group):
+            chosen = f"the epoch that is best by {_metrics(group)} on validation was kept"
+        trained = f"every {_trained_unit(group)} was trained once, with the same settings"
+        lines.append(f"With the model {kind} {trained}; {chosen}.")
     return lines
 
 
@@ -348,6 +347,8 @@ def _search_budget(records: Sequence[RunRecord]) -> str:
 
 def _trained_unit(records: Sequence[RunRecord]) -> str:
     """What was trained once: a loss, or a candidate where every loss has several."""
+    if all(record.settings.loss.name == NO_LOSS for record in records):
+        return "run"
     return "candidate" if all(record.settings.loss.choose for record in records) else "loss"
 
 
