@@ -17,7 +17,7 @@ from zlpr.data import demo
 from zlpr.data.columns import Columns
 from zlpr.data.dataset import SPLIT_NAMES, Dataset, SplitName, split_name
 from zlpr.data.files import file_faults, plain_suffix, read_lines
-from zlpr.data.formats import FORMATS, SUFFIXES, Format, find_format, huggingface, info
+from zlpr.data.formats import FORMATS, SUFFIXES, Format, find_format, huggingface, info, mulan
 from zlpr.data.problems import Problems, name_all, quote
 from zlpr.data.rows import Block, Column, ReadOptions, UnknownLabels
 
@@ -363,6 +363,27 @@ def load(spec: str | Path, **how: Any) -> Dataset:
             "labels with labels=…"
         )
     return data
+
+
+def files_behind(spec: str | Path, **how: Any) -> list[Path]:
+    """What `load` reads with the same arguments: the file or folder, then what names its labels.
+
+    That may be a list of label names, or Mulan's XML, given or beside the file. Where one of them
+    changes, the data does. The demo corpus comes without files.
+
+    Examples:
+        >>> files_behind("reviews.csv", text="body")
+        [PosixPath('reviews.csv')]
+    """
+    path = Path(spec)
+    if str(spec) == "demo" and not path.exists():
+        return []
+    beside = None if path.is_dir() else mulan.xml_beside(path)
+    asked, names = how.get("labels"), how.get("label_names")
+    given = [asked] if mulan.is_xml(asked) else []
+    given += [names] if isinstance(names, str | Path) else []
+    others = [beside, *(Path(file) for file in given)]
+    return [path, *(file for file in others if file is not None and file.is_file())]
 
 
 def _load_parts(folder: Path, how: Mapping[str, Any]) -> Dataset:
