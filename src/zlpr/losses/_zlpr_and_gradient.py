@@ -48,14 +48,16 @@ def zlpr_of_targets(
     check_reduction(reduction)
     if not _is_plain(scores, targets, weighting):
         return reduce(two_sides(scores, targets, weighting), sample_weight, reduction)
-    num_labels = scores.shape[-1]
-    matrix = scores.reshape(-1, num_labels).contiguous()
-    truth = targets.reshape(-1, num_labels)
+    matrix, truth = scores, targets
+    if scores.dim() != 2 or not scores.is_contiguous():  # each view costs small batches a tenth
+        matrix = scores.reshape(-1, scores.shape[-1]).contiguous()
+        truth, weighting = targets.reshape(matrix.shape), weighting.flat(scores.shape[-1])
     # Without sample weights the sum is taken in the same function, which spares its gradient.
-    factors = {"sum": 1.0, "mean": 1.0 / matrix.shape[0]}
-    factor = factors.get(reduction) if sample_weight is None else None
+    factor = None
+    if sample_weight is None and reduction != "none":
+        factor = 1.0 if reduction == "sum" else 1.0 / len(matrix)
     keep = torch.is_grad_enabled() and scores.requires_grad
-    loss: Tensor = FusedLoss.apply(matrix, truth, weighting.flat(num_labels), factor, keep)  # type: ignore[no-untyped-call]
+    loss: Tensor = FusedLoss.apply(matrix, truth, weighting, factor, keep)  # type: ignore[no-untyped-call]
     if factor is not None:
         return loss
     return reduce(loss.view(scores.shape[:-1]), sample_weight, reduction)
@@ -120,7 +122,7 @@ class FusedLoss(torch.autograd.Function):
         # Two sides of bfloat16 scores can together exceed the largest number.
         largest = torch.finfo(sides.dtype).max
         if factor is None:
-            return sides.sum(dim=0).clamp_(max=largest)
+            return sides.sum(dim=0).clamp_(max=largest).squeeze(1)
         if not _is_on_cpu(sides):
             return (sides * factor).sum().clamp_(max=largest)
         loss = min(factor * sides.sum(dtype=torch.float64).item(), largest)  # the soonest here
@@ -161,7 +163,7 @@ def _scale_of_rows(upstream: Tensor, factor: float | None, num_rows: int) -> Ten
 def sides_and_slope(
     scores: Tensor, targets: Tensor, weighting: Weighting, scale: Tensor | float | None
 ) -> tuple[Tensor, Tensor | None]:
-    """The two sides of each row, shape (2, B), and their gradient in the scores, shape (B, L).
+    """The two sides of each row, shape (2, B, 1), and their gradient in the scores, (B, L).
 
     Args:
         scores: Shape (B, L).
@@ -172,7 +174,7 @@ def sides_and_slope(
     slope = None if scale is None else torch.empty_like(scores)
     if not _is_on_cpu(scores) or scores.numel() <= BLOCK:
         return _block_of_sides(scores, targets, weighting, scale, slope), slope
-    sides = scores.new_empty((2, len(scores)), dtype=working_dtype(scores))
+    sides = scores.new_empty((2, len(scores), 1), dtype=working_dtype(scores))
     for rows in _blocks(scores.shape):
         sides[:, rows] = _block_of_sides(
             scores[rows],
@@ -191,7 +193,7 @@ def _block_of_sides(
     scale: Tensor | float | None,
     slope: Tensor | None,
 ) -> Tensor:
-    """The two sides of some rows, shape (2, B); fills in their part of the gradient."""
+    """The two sides of some rows, shape (2, B, 1); fills in their part of the gradient."""
     if wants_triton() and working_dtype(scores) is torch.float32:
         from zlpr.losses._zlpr_triton import triton_sides
 
@@ -212,38 +214,33 @@ def bare_sides(
 ) -> Tensor | None:
     """As `shifted_sides`, from bare exponentials; None where they do not suffice."""
     dtype = working_dtype(scores)
-    smallest = torch.finfo(dtype).smallest_normal
-    zero, one = _side_constants(scores.device, dtype).offsets
-    in_place = slope is not None and slope.dtype == dtype
-    below = torch.exp(scores, out=slope) if in_place else scores.to(dtype, copy=True).exp_()
-    above = below.clamp(min=smallest)
+    zero, one, smallest = _numbers(dtype)
     truth = _as_numbers(targets, dtype)
-    if weighting is NO_WEIGHTING and not targets.is_floating_point():
+    is_plain = weighting is NO_WEIGHTING
+    shape = (2, *scores.shape)
+    terms = scores.new_empty(shape, dtype=dtype) if is_plain else _coefficients(truth, weighting)
+    above, below = terms[0], terms[1]
+    exponentials = torch.exp(scores.to(dtype), out=below if is_plain else None)
+    if is_plain and not targets.is_floating_point():
+        torch.clamp(below, min=smallest, out=above)
         torch.div(truth, above, out=above)
         below.addcmul_(below, truth, value=-1)  # exact, since the target is 0 or 1
+    elif not exponentials.amin().item() >= smallest:
+        # A coefficient may be so small that no sum would tell of the underflow.
+        return None
+    elif is_plain:
+        torch.div(truth, below, out=above)
+        below.lerp_(zero, truth)  # e^s (1 - y), exact for a target near 1, too
     else:
-        # A coefficient may be so small that no sum would tell of the underflow in `below`.
-        if not below.min().item() >= smallest:
-            return None
-        if weighting is NO_WEIGHTING:
-            positive, negative = truth, one - truth
-        else:
-            positive, negative = _coefficients(truth, weighting).unbind()
-        torch.div(positive, above, out=above)
-        below.mul_(negative)
-    sums = torch.stack((above.sum(dim=1), below.sum(dim=1)))
+        above.div_(exponentials)
+        below.mul_(exponentials)
+    sums = terms.sum(dim=2, keepdim=True)
     if not sums.max().item() < GENTLE:  # so for NaN, too
         return None
     if slope is not None:
-        share = (one + sums).reciprocal_()
-        factor = _factor_of(scale)
-        if isinstance(scale, Tensor):
-            share.mul_(scale)
-        to_above, to_below = share.unsqueeze(2).unbind()
-        torch.addcmul(zero, below, to_below, value=factor, out=below)
-        below.addcmul_(above, to_above, value=-factor)
-        if not in_place:
-            slope.copy_(below)
+        shares = torch.addcdiv(zero, one, one + sums, value=_factor_of(scale))
+        terms.mul_(shares * scale.unsqueeze(1) if isinstance(scale, Tensor) else shares)
+        torch.sub(below, above, out=slope)
     return sums.log1p_()
 
 
@@ -254,7 +251,7 @@ def shifted_sides(
     scale: Tensor | float | None,
     slope: Tensor | None,
 ) -> Tensor:
-    """The two sides of some rows, shape (2, B), from exponentials relative to the largest.
+    """The two sides of some rows, shape (2, B, 1), from exponentials relative to the largest.
 
     It fills in the rows' part of the gradient, too. Both sides stand in one tensor, for the sake of
     devices on which the number of operations counts.
@@ -279,7 +276,7 @@ def shifted_sides(
         made.addcdiv_(terms[0], divisors[0], value=-factor)
         if made is not slope:
             slope.copy_(made)
-    return F.softplus(log_sums, threshold=LINEAR_FROM).squeeze(-1)
+    return F.softplus(log_sums, threshold=LINEAR_FROM)
 
 
 def _shares_of_hard(
@@ -351,6 +348,13 @@ class SideConstants(NamedTuple):
 
 
 @cache
+def _numbers(dtype: torch.dtype) -> tuple[Tensor, Tensor, float]:
+    """0 and 1, which as tensors are added sooner than as Python numbers, and the least normal."""
+    zero, one = (torch.tensor(x, dtype=dtype, device="cpu") for x in (0.0, 1.0))
+    return zero, one, torch.finfo(dtype).smallest_normal
+
+
+@cache
 def _side_constants(device: torch.device, dtype: torch.dtype) -> SideConstants:
     """Made once, since on a device each would be an operation."""
     offsets = torch.tensor([0.0, 1.0], dtype=dtype, device=device).view(2, 1, 1)
@@ -373,19 +377,19 @@ def _blocks(shape: torch.Size) -> Iterator[slice]:
 
 def _is_on_cpu(tensor: Tensor) -> bool:
     """Whether to look at a number costs little, and to start an operation, too."""
-    return tensor.device.type == "cpu"
+    return tensor.is_cpu
 
 
 def _is_plain(scores: Tensor, targets: Tensor, weighting: Weighting) -> bool:
     """Whether the tensors hold numbers, not a tracer's marks, and only scores want a gradient."""
     if torch.compiler.is_compiling() or scores.numel() == 0:
         return False
-    if scores.device.type not in ("cpu", "cuda") or not _has_numbers(scores):
+    if not (scores.is_cpu or scores.is_cuda) or not _has_numbers(scores):
         return False
-    return all(
-        _has_numbers(tensor) and not tensor.requires_grad
-        for tensor in (targets, *weighting.tensors())
-    )
+    for tensor in (targets, *weighting.tensors()):
+        if tensor.requires_grad or not _has_numbers(tensor):
+            return False
+    return True
 
 
 def _has_numbers(tensor: Tensor) -> bool:
