@@ -28,9 +28,9 @@ from zlpr.losses._arguments import NO_WEIGHTING, Weighting, wants_triton, workin
 from zlpr.losses._cells import held
 from zlpr.losses._reduce import Reduction, check_reduction, reduce
 
-# Cells of a block: in float32 they take a megabyte, and the three intermediate results of a block
-# stay near the core; smaller blocks cost more in calls than they save.
-BLOCK = 1 << 18
+# Cells of a block: its three intermediate results take two megabytes in float32 and stay near the
+# core; smaller blocks cost more in calls than they save.
+BLOCK = 5 << 15
 # Sums up to this one are of exponentials far from overflow, which need no shift.
 GENTLE = 1e13
 # log(1 + e^x) is x to the last digit of a float64 from here on.
@@ -217,8 +217,12 @@ def bare_sides(
     zero, one, smallest = _numbers(dtype)
     truth = _as_numbers(targets, dtype)
     is_plain = weighting is NO_WEIGHTING
-    shape = (2, *scores.shape)
-    terms = scores.new_empty(shape, dtype=dtype) if is_plain else _coefficients(truth, weighting)
+    if is_plain:
+        terms = scores.new_empty((2, *scores.shape), dtype=dtype)
+    else:
+        terms = _coefficients(truth, _side_constants(scores.device, dtype), weighting)
+        if weighting.label_mask is not None:
+            terms.mul_(weighting.label_mask)
     above, below = terms[0], terms[1]
     exponentials = torch.exp(scores.to(dtype), out=below if is_plain else None)
     if is_plain and not targets.is_floating_point():
@@ -259,58 +263,43 @@ def shifted_sides(
     dtype = working_dtype(scores)
     largest = torch.finfo(dtype).max
     scores = scores.to(dtype).clamp(-largest, largest)
-    is_weighted = weighting.label_weight is not None or weighting.pos_weight is not None
-    if targets.dtype is torch.bool and not is_weighted:
-        log_sums, terms, divisors = _shares_of_hard(scores, targets, weighting.label_mask)
-    else:
-        if weighting.label_mask is not None:  # not even a NaN there reaches the gradient
-            scores = torch.where(weighting.label_mask, scores, 0.0)
-        coefficients = _coefficients(_as_numbers(targets, dtype), weighting)
-        log_sums, terms, divisors = _shares_of_soft(scores, coefficients)
+    worst, terms = _terms(scores, targets, weighting)
+    total = terms.sum(dim=-1, keepdim=True)
+    log_sums = total.log() - worst
+    divisors = worst.exp_().add_(total)  # which make shares of the terms
     if slope is not None:
         if isinstance(scale, Tensor):
             terms.mul_(scale.unsqueeze(1))
         factor, zero = _factor_of(scale), _side_constants(scores.device, dtype).offsets[0]
-        made = slope if slope.dtype is dtype else torch.empty_like(scores)
-        torch.addcdiv(zero, terms[1], divisors[1], value=factor, out=made)
-        made.addcdiv_(terms[0], divisors[0], value=-factor)
-        if made is not slope:
-            slope.copy_(made)
+        below = torch.addcdiv(zero, terms[1], divisors[1], value=factor)
+        torch.addcdiv(below, terms[0], divisors[0], value=-factor, out=slope)
     return F.softplus(log_sums, threshold=LINEAR_FROM)
 
 
-def _shares_of_hard(
-    scores: Tensor, targets: Tensor, label_mask: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """As `_shares_of_soft`, of boolean targets, by a softmax, which is one operation."""
-    constants = _side_constants(scores.device, scores.dtype)
-    counted = targets != constants.offsets
-    if label_mask is not None:
-        counted &= label_mask
-    exponents = torch.where(counted, scores * constants.directions, constants.lowest)
-    terms = exponents.softmax(dim=-1)
-    log_sums = exponents.amax(-1, keepdim=True) - terms.amax(-1, keepdim=True).log_()
-    return log_sums, terms, log_sums.sigmoid().reciprocal_()
-
-
-def _shares_of_soft(scores: Tensor, coefficients: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Of both sides, in dimension 0: logarithms of the sums, and what makes up the gradient.
+def _terms(scores: Tensor, targets: Tensor, weighting: Weighting) -> tuple[Tensor, Tensor]:
+    """Of both sides, in dimension 0: the worst margin, (2, B, 1), and `c_l e^(worst - margin_l)`.
 
     A cell's margin on a side is by how much it is right there: the score on the positive side, the
-    negated score on the negative one. The logarithms of the coefficients are added after the shift,
-    since beside a large score they would be lost.
-
-    Returns:
-        `log sum_l c_l e^-margin_l`, shape (2, B, 1), terms, shape (2, B, L), and divisors, shape
-        (2, B, 1), such that `terms / divisors` are the shares `c_l e^-margin_l / (1 + sum)`.
+    negated score on the negative one, and the largest number where it does not count, so that not
+    even a NaN there reaches the gradient.
     """
     constants = _side_constants(scores.device, scores.dtype)
-    margins = scores * constants.signs
-    logs = coefficients.log_()
+    margins, counted = scores * constants.signs, weighting.label_mask
+    is_hard = targets.dtype is torch.bool and weighting.is_moderate
+    if is_hard:
+        chosen = targets != constants.offsets
+        counted = chosen if counted is None else chosen & counted
+    if counted is not None:
+        margins = torch.where(counted, margins, constants.largest)
+    if is_hard:  # the weights do not decide which term is the largest to count
+        worst = margins.amin(dim=-1, keepdim=True)
+        return worst, _weigh_(torch.sub(worst, margins, out=margins).exp_(), weighting)
+    # Whole numbers become the scores' dtype on the way; other floating-point ones would decide it.
+    truth = targets.to(scores.dtype) if targets.is_floating_point() else targets
+    logs = _coefficients(truth, constants, weighting).log_()
     worst = (margins - logs).amin(dim=-1, keepdim=True).clamp_(max=0.0)
-    terms = torch.sub(worst, margins, out=margins).add_(logs).exp_()
-    total = terms.sum(dim=-1, keepdim=True)
-    return total.log() - worst, terms, worst.exp_().add_(total)
+    # The logarithms are added after the shift, since beside a large score they would be lost.
+    return worst, torch.sub(worst, margins, out=margins).add_(logs).exp_()
 
 
 def _factor_of(scale: Tensor | float | None) -> float:
@@ -318,17 +307,18 @@ def _factor_of(scale: Tensor | float | None) -> float:
     return scale if isinstance(scale, float) else 1.0
 
 
-def _coefficients(truth: Tensor, weighting: Weighting) -> Tensor:
-    """The coefficients of the positive and of the negative side, shape (2, B, L), fresh memory."""
-    constants = _side_constants(truth.device, truth.dtype)
-    coefficients = torch.addcmul(constants.offsets, truth, constants.signs)
+def _coefficients(truth: Tensor, constants: "SideConstants", weighting: Weighting) -> Tensor:
+    """The weighted coefficients of both sides, shape (2, B, L), in fresh memory."""
+    return _weigh_(torch.addcmul(constants.offsets, truth, constants.signs), weighting)
+
+
+def _weigh_(sides: Tensor, weighting: Weighting) -> Tensor:
+    """Multiply both sides, shape (2, B, L), by their weights."""
     if weighting.label_weight is not None:
-        coefficients.mul_(weighting.label_weight)
+        sides.mul_(weighting.label_weight)
     if weighting.pos_weight is not None:
-        coefficients[0].mul_(weighting.pos_weight)
-    if weighting.label_mask is not None:
-        coefficients.mul_(weighting.label_mask)
-    return coefficients
+        sides[0].mul_(weighting.pos_weight)
+    return sides
 
 
 class SideConstants(NamedTuple):
@@ -337,14 +327,12 @@ class SideConstants(NamedTuple):
     Attributes:
         offsets: 0 and 1; the coefficient of a side is `offset + sign * target`.
         signs: 1 and -1, of the margins.
-        directions: -1 and 1, of the exponents.
-        lowest: The lowest finite exponent, which no sum feels.
+        largest: The largest finite margin, whose exponential no sum feels.
     """
 
     offsets: Tensor
     signs: Tensor
-    directions: Tensor
-    lowest: Tensor
+    largest: Tensor
 
 
 @cache
@@ -358,8 +346,8 @@ def _numbers(dtype: torch.dtype) -> tuple[Tensor, Tensor, float]:
 def _side_constants(device: torch.device, dtype: torch.dtype) -> SideConstants:
     """Made once, since on a device each would be an operation."""
     offsets = torch.tensor([0.0, 1.0], dtype=dtype, device=device).view(2, 1, 1)
-    lowest = torch.tensor(torch.finfo(dtype).min, dtype=dtype, device=device)
-    return SideConstants(offsets, 1 - 2 * offsets, 2 * offsets - 1, lowest)
+    largest = torch.tensor(torch.finfo(dtype).max, dtype=dtype, device=device)
+    return SideConstants(offsets, 1 - 2 * offsets, largest)
 
 
 def _as_numbers(targets: Tensor, dtype: torch.dtype) -> Tensor:
