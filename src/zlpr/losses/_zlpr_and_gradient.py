@@ -78,15 +78,23 @@ def two_sides(scores: Tensor, targets: Tensor, weighting: Weighting) -> Tensor:
     largest = torch.finfo(scores.dtype).max
     scores = held(scores, -largest, largest)
     positive, negative = weighting.coefficients(targets, scores.dtype)
-    return _side(-scores, positive) + _side(scores, negative)
+    if scores.shape[-1] == 0:
+        return scores.sum(dim=-1)
+    sides = ((-scores, positive), (scores, negative))
+    # Both largest terms, then both sums: the compiler makes one pass over the cells of each.
+    shifts = [_largest_term(exponents, coefficients) for exponents, coefficients in sides]
+    above, below = (_side(*side, shift) for side, shift in zip(sides, shifts, strict=True))
+    return above + below
 
 
-def _side(exponents: Tensor, coefficients: Tensor) -> Tensor:
+def _largest_term(exponents: Tensor, coefficients: Tensor) -> Tensor:
+    """The largest of 0 and `x_l + log c_l`, shape (..., 1), by which the exponents are shifted."""
+    counted = exponents + coefficients.log()
+    return counted.detach().clamp(min=0.0).amax(dim=-1, keepdim=True)
+
+
+def _side(exponents: Tensor, coefficients: Tensor, shift: Tensor) -> Tensor:
     """`log(1 + sum_l c_l e^x_l)`, differentiable in x and c."""
-    if exponents.shape[-1] == 0:
-        return exponents.sum(dim=-1)
-    counted = (exponents + coefficients.log()).detach()
-    shift = counted.amax(dim=-1, keepdim=True).clamp(min=0.0)
     # What counts for little may exceed the shift, what does not count by any amount, and its
     # coefficient has a slope.
     highest = math.log(torch.finfo(exponents.dtype).max) - 1
