@@ -50,7 +50,6 @@ SLACK = 1e-3
 # An arm that takes so many times as long as ours is stopped.
 PATIENCE = 3.0
 MOST_EVALUATIONS = 10_000
-HASHES = 2**20
 Function = Callable[[Tensor], tuple[float, Tensor]]
 
 
@@ -295,7 +294,9 @@ class Reader:
     average_precision: float
 
 
-def readers(config: FeatureConfig, analyzer: str, num_texts: int) -> dict[str, Callable[[], Any]]:
+def readers(
+    config: FeatureConfig, analyzer: str, num_texts: int, hashes: int
+) -> dict[str, Callable[[], Any]]:
     """The ways to make features, by the same n-grams."""
     from sklearn.feature_extraction.text import (
         HashingVectorizer,
@@ -311,14 +312,18 @@ def readers(config: FeatureConfig, analyzer: str, num_texts: int) -> dict[str, C
         "ours": lambda: TextFeatures(config),
         "TfidfVectorizer": lambda: TfidfVectorizer(**same, min_df=smallest, sublinear_tf=True),
         "HashingVectorizer": lambda: make_pipeline(
-            HashingVectorizer(**same, n_features=HASHES, alternate_sign=False, norm=None),
+            HashingVectorizer(**same, n_features=hashes, alternate_sign=False, norm=None),
             TfidfTransformer(sublinear_tf=True),
         ),
     }
 
 
 def compare_features(
-    data: dict[str, Dataset], analyzer: str, ngrams: tuple[int, int] | None, repeat: int
+    data: dict[str, Dataset],
+    analyzer: str,
+    ngrams: tuple[int, int] | None,
+    hashes: int,
+    repeat: int,
 ) -> Iterator[Reader]:
     """Each way on the training texts, and then on validation's."""
     texts, new = data["train"].texts, data["validation"].texts
@@ -326,7 +331,7 @@ def compare_features(
         raise SystemExit("these data have no texts")
     chosen = {} if ngrams is None else {f"{analyzer}_ngrams": ngrams}
     config = FeatureConfig(analyzer=analyzer, **chosen)  # type: ignore[arg-type]
-    ways = readers(config, analyzer, len(texts))
+    ways = readers(config, analyzer, len(texts), hashes)
     best: dict[str, Reader] = {}
     for _ in range(repeat):
         for name, make in ways.items():
@@ -415,6 +420,7 @@ def main() -> int:
     parser.add_argument("--arms", nargs="+", choices=list(ARMS), default=list(ARMS))
     parser.add_argument("--analyzer", choices=["word", "char"], default="word")
     parser.add_argument("--ngrams", type=int, nargs=2, help="shortest and longest")
+    parser.add_argument("--hashes", type=int, default=2**20, help="columns of HashingVectorizer")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--json", metavar="FILE", help="write the figures here as well")
     args = parser.parse_args()
@@ -422,7 +428,7 @@ def main() -> int:
     found: list[Any]
     if args.what == "features":
         ngrams = tuple(args.ngrams) if args.ngrams else None
-        found = list(compare_features(parts, args.analyzer, ngrams, args.repeat))
+        found = list(compare_features(parts, args.analyzer, ngrams, args.hashes, args.repeat))
         show_features(found)
     else:
         features = extract_features(parts["train"], parts["validation"])

@@ -116,9 +116,8 @@ def run_list(args: argparse.Namespace) -> None:
             [entry["name"], *figures, "yes" if entry["download"] else "-", entry["summary"]]
         )
     headers = ("set", "instances", "labels", "card.", "words", "download", "what it is")
-    print_table(
-        headers, rows, title="The figures are the paper's; words are characters in Chinese."
-    )
+    title = "The figures are the paper's; words are characters in Chinese."
+    print_table(headers, rows, title=title, last_folds=True)
     say("\nzlpr data download NAME fetches a set or says where to get it and under what terms.")
 
 

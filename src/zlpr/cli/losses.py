@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> None:
         print_json([describe(loss) for loss in losses])
         return
     headers = ["name", "labels", "over", "convex", "smooth", "needs", "paper", "summary"]
-    print_table(headers, [_row(loss) for loss in losses])
+    print_table(headers, [_row(loss) for loss in losses], last_folds=True)
     say()
     say("labels: where predicted; 'by rank' losses need a threshold or a count chosen afterwards")
     say("use one as zlpr.losses.create(NAME)(scores, targets), or zlpr train DATA --loss NAME")

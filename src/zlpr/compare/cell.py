@@ -291,7 +291,7 @@ def _judge(settings: CellSettings, shared: SharedInputs, fitted: _Fitted) -> Out
     model = fitted.result.model
     validation_scores = fitted.result.validation_scores
     test_scores = np.asarray(fitted.result.test_scores)
-    own = own_bound(settings.loss.name)
+    own = own_bound(fitted.config.scored_as)
     rules = _fit_rules(fitted, shared.parts.train.labels, validation, validation_scores)
     cuts = {
         metric: decoding.Threshold().fit(
@@ -314,7 +314,7 @@ def _judge(settings: CellSettings, shared: SharedInputs, fitted: _Fitted) -> Out
             {metric: rule.to_config() for metric, rule in rules.items()},
         ),
         per_label=_per_label(settings, shared, test_scores, own, rules[main]),
-        reliability=_reliability(settings.loss.name, model, test, test_scores),
+        reliability=_reliability(fitted.config.scored_as, model, test, test_scores),
         curves=curves(fitted.steps, fitted.result.history),
     )
 

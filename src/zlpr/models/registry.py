@@ -73,6 +73,8 @@ _KINDS = {
     )
 }
 DEFAULT = "linear"
+NO_LOSS = "none"
+"""What a kind that is not trained with a loss has for the name of one."""
 
 
 def available() -> tuple[str, ...]:

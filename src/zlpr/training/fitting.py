@@ -34,7 +34,7 @@ class FitResult:
         figures: by part, as decoded; the last part's at the loss's own bound too.
         validation_scores: the model's scores of the validation samples, (samples, labels).
         test_scores: of the test samples; None without a test part.
-        num_features: columns of the linear model's features, or the encoder's width.
+        num_features: columns of what the model makes of a sample, or its width.
         seconds: of the whole fit, features, decoding and calibration included, judging not.
     """
 
@@ -116,7 +116,7 @@ def fit_parts(
     model, scores = trained.model, trained.validation_scores
     truth = parts.validation.labels
     choice = choose_rule(config, parts.train.labels, truth, scores)
-    model.calibrator = calibrator = fit_calibrator(config.loss, truth, scores)
+    model.calibrator = calibrator = fit_calibrator(config.scored_as, truth, scores)
     model.decoder = decoding.by_hand(
         choice.rule, calibrator, min_probability=config.min_probability
     )
@@ -139,7 +139,7 @@ def _judged(
     judged = {"validation": (parts.validation.labels, trained.validation_scores)}
     if parts.test is not None:
         judged["test"] = (parts.test.labels, model.score(test_inputs))
-    figures = judge(config.loss, model.decoder, judged, config.convention)
+    figures = judge(config.scored_as, model.decoder, judged, config.convention)
     model.record = TrainingRecord(
         loss=config.loss,
         loss_params=dict(config.loss_params),

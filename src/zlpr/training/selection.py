@@ -34,7 +34,7 @@ def choose_rule(
             bare, decoding.Calibrator(), threshold=config.threshold, top=config.top
         )
         return decoding.Choice(rule, metric, (), len(y_score))
-    names = rules_of(config.loss) if config.decode == AUTO else (config.decode,)
+    names = rules_of(config.scored_as) if config.decode == AUTO else (config.decode,)
     return decoding.weigh(
         y_true,
         y_score,
@@ -55,7 +55,9 @@ def quick_rule(config: TrainingConfig) -> decoding.Rule:
     """What stands for "auto" while a model is being trained and judged many times."""
     if config.decode != AUTO:
         return decoding.create(config.decode)
-    return decoding.create("threshold" if registry.info(config.loss).decides else "label_count")
+    return decoding.create(
+        "threshold" if registry.info(config.scored_as).decides else "label_count"
+    )
 
 
 def fit_calibrator(loss: str, y_true: Any, y_score: NDArray[np.float32]) -> decoding.Calibrator:
