@@ -118,8 +118,8 @@ class Weighting:
         if self is NO_WEIGHTING:
             return self
         parts = (self.label_mask, self.label_weight, self.pos_weight)
-        parts = (change(x) if isinstance(x, Tensor) else x for x in parts)  # type: ignore[assignment]
-        return Weighting(*parts, is_moderate=self.is_moderate)  # type: ignore[arg-type]
+        mask, weight, positive = (change(x) if isinstance(x, Tensor) else x for x in parts)
+        return Weighting(mask, weight, positive, self.is_moderate)  # type: ignore[arg-type]
 
 
 NO_WEIGHTING = Weighting(is_moderate=True)  # the usual case, so that it costs little
@@ -318,7 +318,7 @@ def _extremes_of_weight(weight: Tensor) -> tuple[float, float]:
     """
     if not can_look_at(weight) or weight.is_inference():  # the latter do not count their changes
         return extremes(weight)
-    version, known = _KNOWN_EXTREMES.get(weight, (None, None))
+    version, known = _KNOWN_EXTREMES.get(weight, (None, None))  # type: ignore[no-untyped-call]
     if known is None or version != weight._version:
         known = extremes(weight)
         _KNOWN_EXTREMES[weight] = weight._version, known
