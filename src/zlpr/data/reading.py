@@ -379,11 +379,13 @@ def files_behind(spec: str | Path, **how: Any) -> list[Path]:
     if str(spec) == "demo" and not path.exists():
         return []
     beside = None if path.is_dir() else mulan.xml_beside(path)
+    others = [] if beside is None else [beside]
     asked, names = how.get("labels"), how.get("label_names")
-    given = [asked] if mulan.is_xml(asked) else []
-    given += [names] if isinstance(names, str | Path) else []
-    others = [beside, *(Path(file) for file in given)]
-    return [path, *(file for file in others if file is not None and file.is_file())]
+    if mulan.is_xml(asked):
+        others.append(Path(str(asked)))
+    if isinstance(names, str | Path):
+        others.append(Path(names))
+    return [path, *(file for file in others if file.is_file())]
 
 
 def _load_parts(folder: Path, how: Mapping[str, Any]) -> Dataset:
