@@ -309,7 +309,7 @@ def _judge(settings: CellSettings, shared: SharedInputs, fitted: _Fitted) -> Out
     )
     return Outcome(
         data=_facts(shared.parts),
-        chosen=_plain(fitted.chosen),
+        chosen=_python_numbers(fitted.chosen),
         trainings=fitted.trainings,
         evaluation=evaluation,
         decoding=Decoding(
@@ -442,7 +442,7 @@ def _thinned(entries: Sequence[TrainingProgress]) -> Sequence[TrainingProgress]:
     return [entries[place] for place in kept.tolist()]
 
 
-def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+def _python_numbers(values: Mapping[str, Any]) -> dict[str, Any]:
     """Numbers as JSON knows them, whatever library they came from."""
     return {k: v.item() if hasattr(v, "item") else v for k, v in values.items()}
 

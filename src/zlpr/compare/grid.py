@@ -33,7 +33,7 @@ from typing import Any
 
 from zlpr._digest import tree_digest
 from zlpr._errors import UserError
-from zlpr._named_values import parse_value, split_outside_brackets
+from zlpr._named_values import name_and_text, parse_value, split_outside_brackets
 from zlpr._typed_json import from_plain
 from zlpr.compare.records import CellSettings, LossSpec
 from zlpr.compare.version import code_version
@@ -158,11 +158,10 @@ def parse_loss(text: str) -> LossSpec:
     params: dict[str, Any] = {}
     choose: dict[str, tuple[Any, ...]] = {}
     for entry in split_outside_brackets(rest, ","):
-        key, sign, value = entry.partition("=")
-        candidates = split_outside_brackets(value, "|")
-        if not sign or not key or not candidates:
-            raise UserError(f"loss '{text}': '{entry}' is not PARAMETER=VALUE")
-        values = tuple(parse_value(part) for part in candidates)
+        key, value = name_and_text(entry, f"loss {text!r}:")
+        if key in params or key in choose:
+            raise UserError(f"loss {text!r}: {key} given twice")
+        values = tuple(parse_value(part) for part in split_outside_brackets(value, "|") or [""])
         if len(values) > 1:
             choose[key] = values
         else:
