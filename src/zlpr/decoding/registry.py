@@ -8,11 +8,11 @@ from zlpr.decoding.expected_f1 import ExpectedF1
 from zlpr.decoding.floor import ProbabilityFloor
 from zlpr.decoding.label_count import FeatureCount, LabelCount
 from zlpr.decoding.label_sets import LabelSets
-from zlpr.decoding.sample_threshold import SampleThreshold
+from zlpr.decoding.sample_threshold import FeatureThreshold, SampleThreshold
 from zlpr.decoding.threshold import PerLabelThreshold, Threshold, ZeroBound
 from zlpr.decoding.top_k import TopK
 
-__all__ = ["available", "create", "from_config", "rules_of_scores"]
+__all__ = ["available", "create", "from_config", "reads_features", "rules_of_scores"]
 
 _RULES: dict[str, type[Rule]] = {
     rule.name: rule
@@ -24,6 +24,7 @@ _RULES: dict[str, type[Rule]] = {
         LabelSets,
         SampleThreshold,
         FeatureCount,
+        FeatureThreshold,
         PerLabelThreshold,
         ExpectedF1,
     )
@@ -43,13 +44,18 @@ def available() -> tuple[str, ...]:
 
 
 def rules_of_scores() -> tuple[str, ...]:
-    """Names of the rules that need nothing but scores.
+    """Names of the rules that need nothing but scores, in the order of `available`."""
+    return tuple(name for name in _RULES if not reads_features(name))
+
+
+def reads_features(name: str) -> bool:
+    """Whether the rule of this name reads features beside scores.
 
     Examples:
-        >>> "feature_count" in rules_of_scores()
-        False
+        >>> reads_features("feature_count"), reads_features("label_count")
+        (True, False)
     """
-    return tuple(name for name, rule in _RULES.items() if not rule.needs_features)
+    return name in _RULES and _RULES[name].needs_features
 
 
 def create(name: str, **parameters: Any) -> Rule:

@@ -45,7 +45,8 @@ class TrainingConfig:
         seed: of initialisation, shuffling and dropout; the same seed gives the same bits.
         decode: the rule that turns scores into label sets. "auto" takes the one that
             cross-validation on the validation part finds best; "zero" keeps the paper's bound;
-            the other names are those of `zlpr.decoding`.
+            the other names are those of `zlpr.decoding`, of which those that read features are
+            for kinds of models that have some.
         decode_metric: what the rule is chosen and fitted for, on validation.
         threshold: predict the labels with a score above it; nothing is fitted.
         top: predict so many labels for every sample; nothing is fitted.
@@ -107,7 +108,7 @@ class TrainingConfig:
     def __post_init__(self) -> None:
         from zlpr import decoding, losses, metrics
 
-        kind_of(self.model)
+        kind = kind_of(self.model)
         if self.empty is None:
             by_preset = "paper" if getattr(self, "preset", "") == "paper" else "sklearn"
             object.__setattr__(self, "empty", by_preset)
@@ -115,13 +116,18 @@ class TrainingConfig:
         judged = [metric.name for metric in judging if metric.larger_is_better is not None]
         for name, what, allowed in (
             ("loss", "loss", losses.available()),
-            ("decode", "rule", (AUTO, *decoding.rules_of_scores())),
+            ("decode", "rule", (AUTO, *decoding.available())),
             ("decode_metric", "metric of label sets", decoding.DECISION_METRICS),
             ("metric", "metric", judged),
             ("empty", "way to count empty cases", get_args(EmptyCases)),
         ):
             if getattr(self, name) not in allowed:
                 raise UserError(f"{name}: {unknown(what, getattr(self, name), allowed)}")
+        if decoding.reads_features(self.decode) and not kind.has_features:
+            raise UserError(
+                f"decode {self.decode!r} reads features, and model {kind.name} has none to give; "
+                f"its rules are: {', '.join((AUTO, *decoding.rules_of_scores()))}"
+            )
         self._check_decisions_by_hand()
 
     def _check_decisions_by_hand(self) -> None:
