@@ -84,8 +84,10 @@ def test_losses_on_the_command_line():
     }
     assert parse_loss("warp:log=False").params == {"log": False}
     assert parse_loss("zlpr:pos_weight=1|1.5|2").choose == {"pos_weight": (1, 1.5, 2)}
-    with pytest.raises(UserError, match="'gamma' is not PARAMETER=VALUE"):
+    with pytest.raises(UserError, match="loss 'focal:gamma': 'gamma': expected NAME=VALUE"):
         parse_loss("focal:gamma")
+    with pytest.raises(UserError, match="gamma given twice"):
+        parse_loss("focal:gamma=1,gamma=2|3")
 
 
 def test_cells_of_one_split_stand_together():

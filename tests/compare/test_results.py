@@ -1,13 +1,13 @@
 from tests.compare.synthetic import RANKING, grid, record
-from zlpr.compare.results import COLUMNS, FITTED, OWN, THRESHOLD, Results, Setting
+from zlpr.compare.results import COLUMNS, FITTED, OWN, THRESHOLD, Contest, Results
 
 
 def test_the_paper_has_22_tables_of_which_6_have_rankers():
     paper = Results.from_paper()
-    assert len(paper.settings) == 22
-    with_rankers = [s for s in paper.settings if "lsep" in paper.judged(s, OWN[4])]
+    assert len(paper.contests) == 22
+    with_rankers = [s for s in paper.contests if "lsep" in paper.judged(s, OWN[4])]
     assert len(with_rankers) == 6
-    assert not any("lsep" in paper.judged(s, OWN[0]) for s in paper.settings)
+    assert not any("lsep" in paper.judged(s, OWN[0]) for s in paper.contests)
 
 
 def test_columns_stand_side_by_side_and_ranking_metrics_once():
@@ -20,11 +20,11 @@ def test_columns_stand_side_by_side_and_ranking_metrics_once():
 
 def test_values_are_by_seed_and_rankers_decide_only_when_fitted():
     results = Results.from_records(grid(seeds=(3, 5)))
-    setting = Setting("toy", "linear")
-    assert set(results.get(setting, "zlpr", OWN[0])) == {3, 5}
-    assert not set(RANKING) & set(results.judged(setting, OWN[0]))
-    assert set(RANKING) <= set(results.judged(setting, FITTED[0]))
-    assert results.test_shares[setting] == 100 / 800
+    contest = Contest("toy", "linear")
+    assert set(results.get(contest, "zlpr", OWN[0])) == {3, 5}
+    assert not set(RANKING) & set(results.judged(contest, OWN[0]))
+    assert set(RANKING) <= set(results.judged(contest, FITTED[0]))
+    assert results.test_shares[contest] == 100 / 800
 
 
 def test_failed_records_have_no_values():
@@ -34,4 +34,4 @@ def test_failed_records_have_no_values():
 
 def test_published_splits_do_not_vary():
     results = Results.from_records([record(split="published")])
-    assert results.test_shares[Setting("toy", "linear")] is None
+    assert results.test_shares[Contest("toy", "linear")] is None

@@ -38,6 +38,7 @@ def test_names_of_labels_and_data_are_text():
     assert "\x1b" not in card
     page = MarkdownIt("commonmark").enable("table").render(card.split("---\n", 2)[2])
     assert re.findall(r"<h1>", page) == ["<h1>"]
+    assert page.count("<table>") == 1
     assert "<script>" not in page
     assert "<strong>" not in page
     assert (

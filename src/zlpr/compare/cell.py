@@ -289,7 +289,7 @@ def _judge(settings: CellSettings, shared: SharedInputs, fitted: _Fitted) -> Out
     validation, test = fitted.result.validation, fitted.result.test
     if test is None:
         raise AssertionError("a cell has a test part")
-    own = own_bound(settings.loss.name)
+    own = own_bound(fitted.config.scored_as)
     rules = _fit_rules(fitted, shared.parts.train.labels)
     cuts = {
         metric: decoding.Threshold().fit(
@@ -304,7 +304,7 @@ def _judge(settings: CellSettings, shared: SharedInputs, fitted: _Fitted) -> Out
     )
     return Outcome(
         data=_facts(shared.parts),
-        chosen=_plain(fitted.chosen),
+        chosen=_python_numbers(fitted.chosen),
         trainings=fitted.trainings,
         evaluation=evaluation,
         decoding=Decoding(
@@ -312,7 +312,7 @@ def _judge(settings: CellSettings, shared: SharedInputs, fitted: _Fitted) -> Out
             {metric: rule.to_config() for metric, rule in rules.items()},
         ),
         per_label=_per_label(settings, shared, test, own, rules[main]),
-        reliability=_reliability(settings.loss.name, fitted.result.probabilities, test),
+        reliability=_reliability(fitted.config.scored_as, fitted.result.probabilities, test),
         curves=curves(fitted.steps, fitted.result.history),
     )
 
@@ -441,7 +441,7 @@ def _thinned(entries: Sequence[TrainingProgress]) -> Sequence[TrainingProgress]:
     return [entries[place] for place in kept.tolist()]
 
 
-def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+def _python_numbers(values: Mapping[str, Any]) -> dict[str, Any]:
     """Numbers as JSON knows them, whatever library they came from."""
     return {k: v.item() if hasattr(v, "item") else v for k, v in values.items()}
 

@@ -33,14 +33,14 @@ from typing import Any
 
 from zlpr._digest import tree_digest
 from zlpr._errors import UserError
-from zlpr._named_values import parse_value, split_outside_brackets
+from zlpr._named_values import name_and_text, parse_value, split_outside_brackets
 from zlpr._typed_json import from_plain
 from zlpr.compare.records import CellSettings, LossSpec
 from zlpr.compare.version import code_version
-from zlpr.models.registry import DEFAULT, available, kind_of
+from zlpr.models.registry import DEFAULT, NO_LOSS, available, kind_of
 from zlpr.training.config import TrainingConfig
 from zlpr.training.parts import SPLIT_METHODS, SplitMethod
-from zlpr.training.registry import trainer_of
+from zlpr.training.registry import config_of, trainer_of
 
 PRESETS = ("demo", "paper")
 DEMO_FILES = ("demo.py", "demo.txt")
@@ -157,11 +157,10 @@ def parse_loss(text: str) -> LossSpec:
     params: dict[str, Any] = {}
     choose: dict[str, tuple[Any, ...]] = {}
     for entry in split_outside_brackets(rest, ","):
-        key, sign, value = entry.partition("=")
-        candidates = split_outside_brackets(value, "|")
-        if not sign or not key or not candidates:
-            raise UserError(f"loss '{text}': '{entry}' is not PARAMETER=VALUE")
-        values = tuple(parse_value(part) for part in candidates)
+        key, value = name_and_text(entry, f"loss {text!r}:")
+        if key in params or key in choose:
+            raise UserError(f"loss {text!r}: {key} given twice")
+        values = tuple(parse_value(part) for part in split_outside_brackets(value, "|") or [""])
         if len(values) > 1:
             choose[key] = values
         else:
@@ -224,6 +223,16 @@ def models_of(grid: Grid, entry: DataSpec) -> tuple[str, ...]:
     return entry.models or grid.models
 
 
+def losses_of(grid: Grid, entry: DataSpec, model: str) -> tuple[LossSpec, ...]:
+    """The losses to train a model with on one of the grid's data sets.
+
+    A kind that is not trained with a loss is trained once, whatever the grid's losses are.
+    """
+    if not config_of(model).takes_loss():
+        return (LossSpec(NO_LOSS, NO_LOSS),)
+    return tuple(loss for loss in grid.losses if not entry.losses or loss.label in entry.losses)
+
+
 def cells(grid: Grid) -> list[Cell]:
     """The grid spelled out, cells that share data and split next to each other.
 
@@ -257,8 +266,7 @@ def cells(grid: Grid) -> list[Cell]:
         for entry in grid.data
         for model in models_of(grid, entry)
         for seed in grid.seeds
-        for loss in grid.losses
-        if not entry.losses or loss.label in entry.losses
+        for loss in losses_of(grid, entry, model)
     ]
 
 

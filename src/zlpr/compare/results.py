@@ -50,8 +50,8 @@ COLUMNS = tuple(
 
 
 @dataclass(frozen=True, order=True)
-class Setting:
-    """One table of the comparison: a data set and a model."""
+class Contest:
+    """What the losses compete on, one table of the comparison: a data set and a model."""
 
     data: str
     model: str
@@ -60,55 +60,55 @@ class Setting:
         return f"{self.data}, {self.model}"
 
 
-Key = tuple[Setting, str, str, DecodingName]
+Key = tuple[Contest, str, str, DecodingName]
 
 
 @dataclass(frozen=True)
 class Results:
-    """Values by setting, loss, metric and decoding; each is a mapping from seed to figure.
+    """Values by contest, loss, metric and decoding; each is a mapping from seed to figure.
 
     Attributes:
-        settings: data sets and models, in the order of the grid.
+        contests: data sets and models, in the order of the grid.
         losses: the losses' labels, in the order of the grid.
         values: the figures, as fractions.
-        test_shares: per setting, test size over training size where seeds redraw the split,
+        test_shares: per contest, test size over training size where seeds redraw the split,
             None where every seed saw the same parts.
         empty: what empty cases count in the figures, in one or both of the two ways.
     """
 
-    settings: tuple[Setting, ...]
+    contests: tuple[Contest, ...]
     losses: tuple[str, ...]
     values: Mapping[Key, Mapping[int, float]]
-    test_shares: Mapping[Setting, float | None]
+    test_shares: Mapping[Contest, float | None]
     empty: tuple[Empty, ...] = ("paper",)
 
-    def get(self, setting: Setting, loss: str, column: Column) -> Mapping[int, float]:
+    def get(self, contest: Contest, loss: str, column: Column) -> Mapping[int, float]:
         """Figure by seed; empty where the loss has none."""
-        key = (setting, loss, column.metric.name, column.decoding)
+        key = (contest, loss, column.metric.name, column.decoding)
         return self.values.get(key, {})
 
-    def judged(self, setting: Setting, column: Column) -> tuple[str, ...]:
+    def judged(self, contest: Contest, column: Column) -> tuple[str, ...]:
         """The losses that have a figure there."""
-        return tuple(loss for loss in self.losses if self.get(setting, loss, column))
+        return tuple(loss for loss in self.losses if self.get(contest, loss, column))
 
     @property
     def datasets(self) -> tuple[str, ...]:
         """The data sets' names, in order."""
-        return tuple(dict.fromkeys(setting.data for setting in self.settings))
+        return tuple(dict.fromkeys(contest.data for contest in self.contests))
 
     @classmethod
     def from_records(cls, records: Iterable[RunRecord]) -> "Results":
         """Line up the finished records; the order of first appearance is kept."""
         done = [record for record in records if record.outcome is not None]
         values: dict[Key, dict[int, float]] = {}
-        shares: dict[Setting, float | None] = {}
+        shares: dict[Contest, float | None] = {}
         for record in done:
             settings, data = record.settings, record.done.data
-            setting = Setting(settings.data, settings.model)
+            contest = Contest(settings.data, settings.model)
             redrawn = settings.split != "published"
-            shares[setting] = data.test / data.train if redrawn and data.train else None
+            shares[contest] = data.test / data.train if redrawn and data.train else None
             for metric, decoding, value in _figures(record):
-                key: Key = (setting, settings.loss.label, metric, decoding)
+                key: Key = (contest, settings.loss.label, metric, decoding)
                 values.setdefault(key, {})[settings.seed] = value
         losses = tuple(dict.fromkeys(record.settings.loss.label for record in done))
         empty = tuple(dict.fromkeys(record.settings.empty for record in done))
@@ -124,11 +124,11 @@ class Results:
                     for metric in METRICS:
                         value = published.result(name, encoder, loss, metric.name)
                         if value is not None:
-                            key: Key = (Setting(name, encoder), loss, metric.name, "own")
+                            key: Key = (Contest(name, encoder), loss, metric.name, "own")
                             values[key] = {0: value / 100}
-        settings = tuple(dict.fromkeys(key[0] for key in values))
+        contests = tuple(dict.fromkeys(key[0] for key in values))
         losses = (*published.DECIDING_LOSSES, *published.RANKING_LOSSES)
-        return cls(settings, losses, values, dict.fromkeys(settings, 0.125))
+        return cls(contests, losses, values, dict.fromkeys(contests, 0.125))
 
 
 def _figures(record: RunRecord) -> Iterator[tuple[str, DecodingName, float]]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from zlpr.compare.results import Column, Results, Setting
+from zlpr.compare.results import Column, Contest, Results
 
 ALPHA = 0.05
 MIN_DATASETS = 6
@@ -197,19 +197,19 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def standing(
-    results: Results, setting: Setting, column: Column, losses: Sequence[str] | None = None
+    results: Results, contest: Contest, column: Column, losses: Sequence[str] | None = None
 ) -> Standing | None:
     """Best losses of one column of one table, None where no loss has a figure."""
-    judged = [x for x in losses or results.losses if results.get(setting, x, column)]
+    judged = [x for x in losses or results.losses if results.get(contest, x, column)]
     if not judged:
         return None
-    means = {x: float(np.mean(list(results.get(setting, x, column).values()))) for x in judged}
+    means = {x: float(np.mean(list(results.get(contest, x, column).values()))) for x in judged}
     first = max(judged, key=lambda x: column.metric.sign * means[x])
     best = tuple(x for x in judged if printed(means[x]) == printed(means[first]))
-    reference = results.get(setting, first, column)
-    share = results.test_shares.get(setting)
+    reference = results.get(contest, first, column)
+    share = results.test_shares.get(contest)
     raw = {
-        x: paired_p_value(reference, results.get(setting, x, column), share)
+        x: paired_p_value(reference, results.get(contest, x, column), share)
         for x in judged
         if x != first
     }
@@ -218,7 +218,7 @@ def standing(
     p_values = {x: corrected.get(x) for x in raw}
     noise = tuple(x for x, p in p_values.items() if p is None or p > ALPHA)
     leads = {
-        x: smallest_lead(reference, results.get(setting, x, column), share, len(raw)) for x in raw
+        x: smallest_lead(reference, results.get(contest, x, column), share, len(raw)) for x in raw
     }
     return Standing(best, noise, p_values, leads)
 
@@ -226,14 +226,14 @@ def standing(
 def count_wins(
     results: Results, column: Column, losses: Sequence[str] | None = None
 ) -> dict[str, Wins]:
-    """Per loss, the settings where it is best in this column; a tie counts for each.
+    """Per loss, the contests where it is best in this column; a tie counts for each.
 
     A win is clear where the loss is ahead of every other one beyond chance, so a tie is not.
     """
     totals = dict.fromkeys(losses or results.losses, 0)
     clears = dict.fromkeys(totals, 0)
-    for setting in results.settings:
-        stand = standing(results, setting, column, losses)
+    for contest in results.contests:
+        stand = standing(results, contest, column, losses)
         if stand is None or not stand.p_values:  # nobody to win against
             continue
         for loss in stand.best:
@@ -282,10 +282,10 @@ def _block_table(results: Results, column: Column) -> dict[str, dict[str, float]
     """Mean over seeds and models, by data set and loss; only where every model has it."""
     table: dict[str, dict[str, float]] = {}
     for data in results.datasets:
-        settings = [setting for setting in results.settings if setting.data == data]
+        contests = [contest for contest in results.contests if contest.data == data]
         row: dict[str, float] = {}
         for loss in results.losses:
-            figures = [results.get(setting, loss, column) for setting in settings]
+            figures = [results.get(contest, loss, column) for contest in contests]
             if all(figures):
                 row[loss] = float(np.mean([np.mean(list(f.values())) for f in figures]))
         table[data] = row

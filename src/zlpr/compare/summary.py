@@ -49,7 +49,7 @@ def _best(results: Results, metric: MetricInfo) -> Finding | None:
     parts = []
     for column in (*OWN, *FITTED):
         if column.metric is metric:
-            one = len(results.settings) == 1
+            one = len(results.contests) == 1
             text = _best_in_one(results, column) if one else _best_over_all(results, column)
             if text:
                 parts.append(_where(column) + text)
@@ -57,11 +57,11 @@ def _best(results: Results, metric: MetricInfo) -> Finding | None:
 
 
 def _best_in_one(results: Results, column: Column) -> str:
-    setting = results.settings[0]
-    stand = standing(results, setting, column)
+    contest = results.contests[0]
+    stand = standing(results, contest, column)
     if stand is None:
         return ""
-    spread = Spread.of(results.get(setting, stand.best[0], column))
+    spread = Spread.of(results.get(contest, stand.best[0], column))
     figure = "" if spread is None else f" with {percent(spread.mean, 1)} %"
     if not stand.p_values:
         return f"only {stand.best[0]} is judged,{figure}, and there is nothing to compare it with."
@@ -103,7 +103,7 @@ def _best_over_all(results: Results, column: Column) -> str:
     clear = sum(wins[loss].clear for loss in leaders)
     noise = "all beyond chance" if clear == top * len(leaders) else f"{clear} beyond chance"
     verb = "is" if len(leaders) == 1 else "are each"
-    total = sum(len(results.judged(setting, column)) > 1 for setting in results.settings)
+    total = sum(len(results.judged(contest, column)) > 1 for contest in results.contests)
     return f"{listed(leaders)} {verb} best in {top} of {total} tables ({noise})."
 
 
@@ -115,12 +115,12 @@ def _decoding_effect(results: Results) -> Finding | None:
         if column.metric.name == "micro_f1" and column.decoding in {"own", "fitted"}
     )
     gaps = []
-    for setting in results.settings:
-        losses = results.judged(setting, own)
-        if len(losses) < 2 or not set(losses) <= set(results.judged(setting, fitted)):
+    for contest in results.contests:
+        losses = results.judged(contest, own)
+        if len(losses) < 2 or not set(losses) <= set(results.judged(contest, fitted)):
             continue
         means = [
-            [np.mean(list(results.get(setting, loss, column).values())) for loss in losses]
+            [np.mean(list(results.get(contest, loss, column).values())) for loss in losses]
             for column in (own, fitted)
         ]
         gaps.append([100 * (max(row) - min(row)) for row in means])
@@ -149,7 +149,7 @@ def _rankers(results: Results) -> Finding | None:
     rankers = [
         loss
         for loss in results.losses
-        if not any(results.get(setting, loss, decide) for setting in results.settings)
+        if not any(results.get(contest, loss, decide) for contest in results.contests)
     ]
     if not rankers:
         return None

@@ -24,7 +24,7 @@ from zlpr.decoding.probabilities import (
     choose_probabilities,
     probabilities_from_config,
 )
-from zlpr.decoding.registry import available, create, from_config, reads_features, rules_of_scores
+from zlpr.decoding.registry import available, create, from_config, info, rules_of_scores
 from zlpr.decoding.reliability import (
     ReliabilityCurve,
     expected_calibration_error,
@@ -67,9 +67,9 @@ __all__ = [
     "expected_calibration_error",
     "expected_f1_curve",
     "from_config",
+    "info",
     "label_calibration_error",
     "probabilities_from_config",
-    "reads_features",
     "reliability_curve",
     "rules_of_scores",
     "weigh",

@@ -8,6 +8,7 @@ from zlpr._escape import for_markdown, for_markdown_code
 from zlpr.decoding import SetPosterior
 from zlpr.metrics import Empty
 from zlpr.metrics.table import figure_rows, in_words
+from zlpr.models.registry import NO_LOSS
 
 if TYPE_CHECKING:
     from zlpr.models.base import FittedModel, TrainingRecord
@@ -29,8 +30,7 @@ def model_card(model: "FittedModel") -> str:
             f"# Multi-label classifier trained on {for_markdown(str(name))}",
             "",
             f"A {for_markdown_code(model.kind)} model of {len(model.label_names)} labels, trained "
-            f"with the loss {for_markdown_code(record.loss)} by zlpr {__version__} in "
-            f"{record.seconds:.1f} seconds.",
+            f"{_trained_with(record)}by zlpr {__version__} in {record.seconds:.1f} seconds.",
             "",
             "## Use",
             "",
@@ -73,6 +73,10 @@ def model_card(model: "FittedModel") -> str:
     )
 
 
+def _trained_with(record: "TrainingRecord") -> str:
+    return "" if record.loss == NO_LOSS else f"with the loss {for_markdown_code(record.loss)} "
+
+
 def _decides(model: "FittedModel") -> str:
     config = dict(model.decoder.to_config())
     rule = str(config.pop("rule"))
@@ -103,9 +107,11 @@ def _figures(metrics: Mapping[str, Mapping[str, float]], empty: Empty) -> list[s
     if not metrics:
         return ["None were recorded."]
     headers, rows = figure_rows(metrics)
-    lines = [headers, ["---"] * len(headers), *rows]
+    head, *body = (f"| {' | '.join(map(for_markdown, line))} |" for line in (headers, *rows))
     return [
-        *(f"| {' | '.join(map(for_markdown, line))} |" for line in lines),
+        head,
+        "|---" * len(headers) + "|",
+        *body,
         "",
         in_words(empty),
     ]

@@ -76,6 +76,8 @@ _KINDS = {
     )
 }
 DEFAULT = "linear"
+NO_LOSS = "none"
+"""What a kind that is not trained with a loss has for the name of one."""
 
 
 def available() -> tuple[str, ...]:

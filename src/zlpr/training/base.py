@@ -59,7 +59,7 @@ class Trained:
         chosen: what validation chose, such as {"regularisation": 0.3} or {"epoch": 4}.
         validation_scores: the model's scores of the validation samples, (samples, labels).
         validation_features: of the same samples, as the model's `features` gives them.
-        num_features: columns of the linear model's features, or the encoder's width.
+        num_features: columns of what the model makes of a sample, or its width.
     """
 
     model: "FittedModel"

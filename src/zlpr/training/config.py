@@ -14,7 +14,7 @@ from typing import Any, Literal, Self, get_args
 from zlpr._errors import UserError
 from zlpr._names import unknown
 from zlpr._typed_json import from_plain
-from zlpr.models.registry import DEFAULT, available, kind_of
+from zlpr.models.registry import DEFAULT, NO_LOSS, available, kind_of
 
 AUTO = "auto"
 EmptyCases = Literal["sklearn", "paper"]
@@ -40,7 +40,7 @@ class TrainingConfig:
 
     Attributes:
         model: a kind of `zlpr.models`, as `linear` or `hf:NAME_OR_PATH`.
-        loss: a name of the losses' registry.
+        loss: a name of the losses' registry; `NO_LOSS` for a kind that has that as its default.
         loss_params: the loss's own parameters, such as `{"pos_weight": 2.7}`.
         seed: of initialisation, shuffling and dropout; the same seed gives the same bits.
         decode: the rule that turns scores into label sets. "auto" takes the one that
@@ -109,13 +109,15 @@ class TrainingConfig:
         from zlpr import decoding, losses, metrics
 
         kind = kind_of(self.model)
+        if not self.takes_loss() and (self.loss != NO_LOSS or self.loss_params):
+            raise UserError(f"model {kind.name} is not trained with a loss; leave it out")
         if self.empty is None:
             by_preset = "paper" if getattr(self, "preset", "") == "paper" else "sklearn"
             object.__setattr__(self, "empty", by_preset)
         judging = map(metrics.info, metrics.available())
         judged = [metric.name for metric in judging if metric.larger_is_better is not None]
         for name, what, allowed in (
-            ("loss", "loss", losses.available()),
+            ("loss", "loss", losses.available() if self.takes_loss() else (NO_LOSS,)),
             ("decode", "rule", (AUTO, *decoding.available())),
             ("decode_metric", "metric of label sets", decoding.DECISION_METRICS),
             ("metric", "metric", judged),
@@ -123,10 +125,11 @@ class TrainingConfig:
         ):
             if getattr(self, name) not in allowed:
                 raise UserError(f"{name}: {unknown(what, getattr(self, name), allowed)}")
-        if decoding.reads_features(self.decode) and not kind.has_features:
+        by_scores = (AUTO, *decoding.rules_of_scores())
+        if self.decode not in by_scores and not kind.has_features:
             raise UserError(
                 f"decode {self.decode!r} reads features, and model {kind.name} has none to give; "
-                f"its rules are: {', '.join((AUTO, *decoding.rules_of_scores()))}"
+                f"its rules are: {', '.join(by_scores)}"
             )
         self._check_decisions_by_hand()
 
@@ -142,6 +145,16 @@ class TrainingConfig:
             top=self.top,
             min_probability=self.min_probability,
         )
+
+    @classmethod
+    def takes_loss(cls) -> bool:
+        """Whether this kind is trained with a loss."""
+        return cls.loss != NO_LOSS
+
+    @property
+    def scored_as(self) -> str:
+        """The loss whose bound and link the scores have; without one they are log-odds."""
+        return self.loss if self.takes_loss() else "bce"
 
     @property
     def convention(self) -> EmptyCases:

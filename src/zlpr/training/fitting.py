@@ -32,7 +32,7 @@ class FitResult:
         figures: by part, as decoded; the last part's at the loss's own bound too.
         validation: the validation part as the model scored it.
         test: the test part; None without one.
-        num_features: columns of the linear model's features, or the encoder's width.
+        num_features: columns of what the model makes of a sample, or its width.
         seconds: of the whole fit, features, decoding and calibration included, judging not.
     """
 
@@ -117,7 +117,7 @@ def fit_parts(
         parts.validation.labels, trained.validation_scores, trained.validation_features
     )
     choice = choose_rule(config, parts.train.labels, validation)
-    probabilities = choose_probabilities(config.loss, parts.train.labels, validation)
+    probabilities = choose_probabilities(config.scored_as, parts.train.labels, validation)
     model.calibrator = probabilities.probabilities
     model.decoder = decoding.by_hand(
         choice.rule, model.calibrator, min_probability=config.min_probability
@@ -141,7 +141,7 @@ def _recorded(
 ) -> FitResult:
     """The figures, written into the model's record."""
     model = trained.model
-    figures = judge(config.loss, model.decoder, judged, config.convention)
+    figures = judge(config.scored_as, model.decoder, judged, config.convention)
     model.record = TrainingRecord(
         loss=config.loss,
         loss_params=dict(config.loss_params),

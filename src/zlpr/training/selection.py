@@ -33,7 +33,7 @@ def choose_rule(
             bare, decoding.Calibrator(), threshold=config.threshold, top=config.top
         )
         return decoding.Choice(rule, metric, (), len(validation.scores))
-    names = rules_of(config.loss) if config.decode == AUTO else (config.decode,)
+    names = rules_of(config.scored_as) if config.decode == AUTO else (config.decode,)
     return decoding.weigh(
         validation.truth,
         validation.scores,
@@ -55,7 +55,9 @@ def quick_rule(config: TrainingConfig) -> decoding.Rule:
     """What decides while a model is being trained and judged many times, by scores alone."""
     if config.decode in decoding.rules_of_scores():
         return decoding.create(config.decode)
-    return decoding.create("threshold" if registry.info(config.loss).decides else "label_count")
+    return decoding.create(
+        "threshold" if registry.info(config.scored_as).decides else "label_count"
+    )
 
 
 def choose_probabilities(
