@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from zlpr._errors import UserError
+from zlpr._named_values import name_and_text
 from zlpr.cli._console import print_json, print_table, say
 from zlpr.cli._progress import progress
 from zlpr.cli._reading import add_reading_arguments, load_data
@@ -325,9 +326,9 @@ def _named_columns(pairs: list[str]) -> dict[str, str]:
     fields = ("title", "abstract", "ipc", "id")
     columns = {}
     for pair in pairs:
-        field, equals, name = pair.partition("=")
-        if not equals or field not in fields or not name:
-            raise UserError(f"--column {pair}: expected FIELD=NAME with FIELD {', '.join(fields)}")
+        field, name = name_and_text(pair, "--column")
+        if field not in fields:
+            raise UserError(f"--column {pair}: expected one of {', '.join(fields)} before the sign")
         columns[field] = name
     return columns
 

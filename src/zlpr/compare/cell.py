@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from zlpr import __version__, decoding, metrics
 from zlpr._errors import UserError
-from zlpr.compare.grid import Cell
+from zlpr.compare.grid import Cell, fingerprint
 from zlpr.compare.records import (
     SCHEMA,
     CellSettings,
@@ -154,7 +154,10 @@ def _data_of(cell: Cell) -> Dataset:
     key = (cell.path, cell.settings.fingerprint, str(cell.settings.reading))
     if _last_data is None or _last_data[0] != key:
         _last_data = None  # free the memory before filling it again
-        _last_data = (key, load(cell.path, **cell.settings.reading))
+        data = load(cell.path, **cell.settings.reading)
+        if fingerprint(cell.path, cell.settings.reading) != cell.settings.fingerprint:
+            raise UserError(f"{cell.path}: changed while it was being compared on; start again")
+        _last_data = (key, data)
     return _last_data[1]
 
 
@@ -306,7 +309,7 @@ def _judge(settings: CellSettings, shared: SharedInputs, fitted: _Fitted) -> Out
     )
     return Outcome(
         data=_facts(shared.parts),
-        chosen=_plain(fitted.chosen),
+        chosen=_python_numbers(fitted.chosen),
         trainings=fitted.trainings,
         evaluation=evaluation,
         decoding=Decoding(
@@ -439,7 +442,7 @@ def _thinned(entries: Sequence[TrainingProgress]) -> Sequence[TrainingProgress]:
     return [entries[place] for place in kept.tolist()]
 
 
-def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+def _python_numbers(values: Mapping[str, Any]) -> dict[str, Any]:
     """Numbers as JSON knows them, whatever library they came from."""
     return {k: v.item() if hasattr(v, "item") else v for k, v in values.items()}
 

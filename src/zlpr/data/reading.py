@@ -17,7 +17,7 @@ from zlpr.data import demo
 from zlpr.data.columns import Columns
 from zlpr.data.dataset import SPLIT_NAMES, Dataset, SplitName, split_name
 from zlpr.data.files import file_faults, plain_suffix
-from zlpr.data.formats import FORMATS, SUFFIXES, Format, find_format, huggingface, info
+from zlpr.data.formats import FORMATS, SUFFIXES, Format, find_format, huggingface, info, mulan, svm
 from zlpr.data.label_names import (
     LABELS_FILE,
     LabelNames,
@@ -399,6 +399,32 @@ def load(spec: str | Path, **how: Any) -> Dataset:
             "labels with labels=…"
         )
     return data
+
+
+def files_behind(spec: str | Path, **how: Any) -> list[Path]:
+    """What `load` reads with the same arguments: the file or folder, then what names its labels.
+
+    That may be a list of label names, or Mulan's XML, given or beside the file, and lists beside an
+    svm file. Where one of them changes, the data does. The demo corpus comes without files.
+
+    Examples:
+        >>> files_behind("reviews.csv", text="body")
+        [PosixPath('reviews.csv')]
+    """
+    path = Path(spec)
+    if str(spec) == "demo" and not path.exists():
+        return []
+    beside = None if path.is_dir() else mulan.xml_beside(path)
+    others = [] if beside is None else [beside]
+    chosen = FORMATS.get(how.get("format") or "", SUFFIXES.get(plain_suffix(path)))
+    if not path.is_dir() and chosen in (None, FORMATS["svm"]):
+        others += svm.lists_beside(path)
+    asked, names = how.get("labels"), how.get("label_names")
+    if mulan.is_xml(asked):
+        others.append(Path(str(asked)))
+    if isinstance(names, str | Path):
+        others.append(Path(names))
+    return [path, *(file for file in others if file.is_file())]
 
 
 def _load_parts(folder: Path, how: Mapping[str, Any]) -> Dataset:

@@ -18,7 +18,7 @@ from zlpr.decoding.expected_f1 import ExpectedF1, expected_f1_curve
 from zlpr.decoding.floor import ProbabilityFloor
 from zlpr.decoding.label_count import FeatureCount, LabelCount
 from zlpr.decoding.label_sets import LabelSets
-from zlpr.decoding.registry import available, create, from_config, rules_of_scores
+from zlpr.decoding.registry import available, create, from_config, info, rules_of_scores
 from zlpr.decoding.reliability import (
     ReliabilityCurve,
     expected_calibration_error,
@@ -56,6 +56,7 @@ __all__ = [
     "expected_calibration_error",
     "expected_f1_curve",
     "from_config",
+    "info",
     "label_calibration_error",
     "reliability_curve",
     "rules_of_scores",

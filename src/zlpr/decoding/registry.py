@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from zlpr._errors import UserError
+from zlpr._names import find, make
 from zlpr.decoding._rule import Config, Rule
 from zlpr.decoding.expected_f1 import ExpectedF1
 from zlpr.decoding.floor import ProbabilityFloor
@@ -12,7 +12,7 @@ from zlpr.decoding.sample_threshold import SampleThreshold
 from zlpr.decoding.threshold import PerLabelThreshold, Threshold, ZeroBound
 from zlpr.decoding.top_k import TopK
 
-__all__ = ["available", "create", "from_config", "rules_of_scores"]
+__all__ = ["available", "create", "from_config", "info", "rules_of_scores"]
 
 _RULES: dict[str, type[Rule]] = {
     rule.name: rule
@@ -63,10 +63,7 @@ def create(name: str, **parameters: Any) -> Rule:
         >>> create("top_k", k=3)
         TopK(k=3)
     """
-    try:
-        return _rule(name)(**parameters)
-    except TypeError as error:
-        raise UserError(f"rule {name!r}: {error}") from None
+    return make("decoding rule", name, info(name), parameters)
 
 
 def from_config(config: Config) -> Rule:
@@ -78,10 +75,9 @@ def from_config(config: Config) -> Rule:
     """
     if config.get("rule") == ProbabilityFloor.name:
         return ProbabilityFloor.from_config(config)
-    return _rule(config.get("rule")).from_config(config)
+    return info(config.get("rule", "")).from_config(config)
 
 
-def _rule(name: Any) -> type[Rule]:
-    if name not in _RULES:
-        raise UserError(f"no decoding rule is called {name!r}; there are: {', '.join(_RULES)}")
-    return _RULES[name]
+def info(name: str) -> type[Rule]:
+    """The class of a rule; a `UserError` where there is none of that name."""
+    return find("decoding rule", name, _RULES)

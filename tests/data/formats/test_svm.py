@@ -166,3 +166,13 @@ def test_the_list_of_a_folder_names_the_labels_of_its_files(tmp_path):
     other = _read(tmp_path, "1 2 4\n1 0:1\n")
     assert other.label_sets() == [("1",)]
     assert ["labels.txt beside it lists 3: not used" in note for note in other.notes] == [True]
+
+
+def test_the_lists_beside_a_file_are_among_what_is_read(tmp_path):
+    from zlpr.data import files_behind
+
+    for name in ("a.svm", "a.csv", "a.labels", "labels.txt"):
+        (tmp_path / name).write_text("x\n")
+    files = [tmp_path / name for name in ("a.svm", "a.labels", "labels.txt")]
+    assert files_behind(tmp_path / "a.svm") == files
+    assert files_behind(tmp_path / "a.csv") == [tmp_path / "a.csv"]

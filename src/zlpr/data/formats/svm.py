@@ -106,13 +106,18 @@ def names_path(path: Path) -> Path:
     return path.with_suffix(".labels")
 
 
+def lists_beside(path: Path) -> tuple[Path, Path]:
+    """Where names of a file's labels may stand: its own list, and else its folder's."""
+    return names_path(path), path.parent / LABELS_FILE
+
+
 def _names(path: Path, count: int, options: ReadOptions, problems: Problems) -> tuple[str, ...]:
     """The names of the labels that a header announces: given, listed beside the file, or numbers.
 
     Raises:
         UserError: another number of names is given, or listed in the file's own list.
     """
-    own, shared = names_path(path), path.parent / LABELS_FILE
+    own, shared = lists_beside(path)
     if not options.labelled:
         return numbers(count)
     if options.label_names is not None:
