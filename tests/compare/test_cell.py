@@ -239,3 +239,13 @@ def test_the_first_training_of_a_process_does_not_pay_for_loading(path, monkeypa
     few, many = module.WARM_UP_SAMPLES, max(sizes)
     assert many > few
     assert sizes == [few, many, many, few, many]
+
+
+def test_data_that_changes_under_a_comparison_is_not_recorded_as_what_it_was(tmp_path):
+    path = toy.write_file(tmp_path / "toy.csv")
+    cell = cells(toy.grid(path))[0]
+    with path.open("a") as stream:
+        stream.write("an old sail,boats\n")
+    record = run_cell(cell, PLACE)
+    assert record.status == "failed"
+    assert record.error == f"{path}: changed while it was being compared on; start again"

@@ -131,6 +131,20 @@ def test_edited_data_is_new_data_and_moved_data_is_not(tmp_path):
     assert fingerprint(str(folder)) != once
 
 
+@pytest.mark.parametrize("named", ["beside", "labels", "label_names"])
+def test_other_labels_of_the_same_samples_are_other_data(tmp_path, named):
+    data, names = tmp_path / "toy.arff", tmp_path / ("toy.xml" if named == "beside" else "its.xml")
+    data.write_text("@relation toy\n")
+    read = {} if named == "beside" else {named: str(names)}
+    names.write_text("red\nblue\n")
+    before = fingerprint(str(data), read)
+    assert fingerprint(str(data), read) == before
+    names.write_text("red\n")
+    assert fingerprint(str(data), read) != before
+    names.unlink()
+    assert fingerprint(str(data), read) != before
+
+
 def test_an_encoder_with_other_weights_is_another_model(tmp_path):
     folder = tmp_path / "encoder"
     folder.mkdir()

@@ -21,7 +21,7 @@ import torch
 
 from zlpr import __version__, decoding, metrics
 from zlpr._errors import UserError
-from zlpr.compare.grid import Cell
+from zlpr.compare.grid import Cell, fingerprint
 from zlpr.compare.records import (
     SCHEMA,
     CellSettings,
@@ -153,7 +153,10 @@ def _data_of(cell: Cell) -> Dataset:
     key = (cell.path, cell.settings.fingerprint, str(cell.settings.reading))
     if _last_data is None or _last_data[0] != key:
         _last_data = None  # free the memory before filling it again
-        _last_data = (key, load(cell.path, **cell.settings.reading))
+        data = load(cell.path, **cell.settings.reading)
+        if fingerprint(cell.path, cell.settings.reading) != cell.settings.fingerprint:
+            raise UserError(f"{cell.path}: changed while it was being compared on; start again")
+        _last_data = (key, data)
     return _last_data[1]
 
 

@@ -37,6 +37,7 @@ from zlpr._named_values import name_and_text, parse_value, split_outside_bracket
 from zlpr._typed_json import from_plain
 from zlpr.compare.records import CellSettings, LossSpec
 from zlpr.compare.version import code_version
+from zlpr.data import files_behind
 from zlpr.models.registry import DEFAULT, NO_LOSS, available, kind_of
 from zlpr.training.config import TrainingConfig
 from zlpr.training.parts import SPLIT_METHODS, SplitMethod
@@ -239,7 +240,7 @@ def cells(grid: Grid) -> list[Cell]:
     Call it on a grid without faults only: the content of the data, and of models that are
     folders, is read for their fingerprints.
     """
-    fingerprints = {entry.path: fingerprint(entry.path) for entry in grid.data}
+    fingerprints = {entry.title: fingerprint(entry.path, entry.read) for entry in grid.data}
     models = {model for entry in grid.data for model in models_of(grid, entry)}
     of_models = {model: trainer_of(model).fingerprint(model) for model in models}
     conventions = {
@@ -250,7 +251,7 @@ def cells(grid: Grid) -> list[Cell]:
         Cell(
             CellSettings(
                 data=entry.title,
-                fingerprint=fingerprints[entry.path],
+                fingerprint=fingerprints[entry.title],
                 reading=entry.read,
                 split=entry.split or grid.split,
                 model=model,
@@ -270,16 +271,23 @@ def cells(grid: Grid) -> list[Cell]:
     ]
 
 
-def fingerprint(path: str) -> str:
-    """Hash of a file's content, or of all files of a folder with their names.
+def fingerprint(path: str, read: Mapping[str, Any] | None = None) -> str:
+    """Hash of all that is read of a data set: its file or folder, and what names its labels.
 
     That of the demo corpus is the hash of what it is made from.
+
+    Args:
+        path: a file, a folder, or "demo".
+        read: options of `zlpr.data.read`, which may name further files.
     """
-    root = Path(path)
-    if path == "demo" and not root.exists():
+    digests = [tree_digest(file) for file in files_behind(path, **(read or {}))]
+    if not digests:
         made_from = [resources.files("zlpr.data").joinpath(name) for name in DEMO_FILES]
         return hashlib.sha256(b"\0".join(file.read_bytes() for file in made_from)).hexdigest()[:16]
-    return tree_digest(root)[:16]
+    whole = (
+        digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
+    )
+    return whole[:16]
 
 
 def _data_spec(entry: Any) -> DataSpec:
