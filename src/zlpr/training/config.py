@@ -45,7 +45,8 @@ class TrainingConfig:
         seed: of initialisation, shuffling and dropout; the same seed gives the same bits.
         decode: the rule that turns scores into label sets. "auto" takes the one that
             cross-validation on the validation part finds best; "zero" keeps the paper's bound;
-            the other names are those of `zlpr.decoding`.
+            the other names are those of `zlpr.decoding`, of which those that read features are
+            for kinds of models that have some.
         decode_metric: what the rule is chosen and fitted for, on validation.
         threshold: predict the labels with a score above it; nothing is fitted.
         top: predict so many labels for every sample; nothing is fitted.
@@ -117,13 +118,19 @@ class TrainingConfig:
         judged = [metric.name for metric in judging if metric.larger_is_better is not None]
         for name, what, allowed in (
             ("loss", "loss", losses.available() if self.takes_loss() else (NO_LOSS,)),
-            ("decode", "rule", (AUTO, *decoding.rules_of_scores())),
+            ("decode", "rule", (AUTO, *decoding.available())),
             ("decode_metric", "metric of label sets", decoding.DECISION_METRICS),
             ("metric", "metric", judged),
             ("empty", "way to count empty cases", get_args(EmptyCases)),
         ):
             if getattr(self, name) not in allowed:
                 raise UserError(f"{name}: {unknown(what, getattr(self, name), allowed)}")
+        by_scores = (AUTO, *decoding.rules_of_scores())
+        if self.decode not in by_scores and not kind.has_features:
+            raise UserError(
+                f"decode {self.decode!r} reads features, and model {kind.name} has none to give; "
+                f"its rules are: {', '.join(by_scores)}"
+            )
         self._check_decisions_by_hand()
 
     def _check_decisions_by_hand(self) -> None:
