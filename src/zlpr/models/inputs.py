@@ -51,7 +51,8 @@ def feature_matrix(inputs: Any, num_features: int) -> Any:
             f"this model takes {num_features} features a sample, got a matrix of shape "
             f"{features.shape}"
         )
-    if not np.isfinite(features.data if sparse.issparse(features) else features).all():
+    values: Any = features.data if hasattr(features, "tocsr") else features
+    if not np.isfinite(values).all():
         raise UserError("the features hold NaN or infinite values; this model takes numbers")
     return features
 
