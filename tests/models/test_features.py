@@ -30,22 +30,40 @@ WORDS = [
 TEXTS = st.lists(
     st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join), min_size=2, max_size=12
 )
+RUNS = ("word_ngrams", "subword_ngrams", "char_ngrams")
 NGRAMS = st.sampled_from([(1, 1), (1, 2), (1, 3), (2, 2), (2, 3)])
+
+
+def subwords(shortest, longest):
+    """scikit-learn's "char_wb", but for words shorter than a run, which it counts whole."""
+
+    def read(text):
+        words = [f" {word} " for word in text.lower().split()]
+        return [
+            word[first : first + length]
+            for word in words
+            for length in range(shortest, longest + 1)
+            for first in range(len(word) - length + 1)
+        ]
+
+    return read
 
 
 def theirs(texts, analyzer, ngrams, min_count):
     vectorizer = TfidfVectorizer(
-        sublinear_tf=True, analyzer=analyzer, ngram_range=ngrams, min_df=min_count, dtype=np.float32
+        sublinear_tf=True,
+        analyzer=subwords(*ngrams) if analyzer == "subword" else analyzer,
+        ngram_range=ngrams,
+        min_df=min_count,
+        dtype=np.float32,
     )
     return vectorizer, vectorizer.fit_transform(texts).toarray()
 
 
-@given(TEXTS, TEXTS, NGRAMS, st.sampled_from(["word", "char"]), st.sampled_from([1, 2]))
+@given(TEXTS, TEXTS, NGRAMS, st.sampled_from(["word", "subword", "char"]), st.sampled_from([1, 2]))
 @settings(max_examples=80, deadline=None)
 def test_features_are_those_of_scikit_learn(texts, others, ngrams, analyzer, min_count):
-    config = FeatureConfig(
-        analyzer=analyzer, word_ngrams=ngrams, char_ngrams=ngrams, min_count=min_count
-    )
+    config = FeatureConfig(analyzer=analyzer, min_count=min_count, **dict.fromkeys(RUNS, ngrams))
     ours = TextFeatures(config)
     try:
         vectorizer, expected = theirs(texts, analyzer, ngrams, min_count)
@@ -61,11 +79,16 @@ def test_features_are_those_of_scikit_learn(texts, others, ngrams, analyzer, min
     np.testing.assert_allclose(ours.transform(others).toarray(), new, rtol=0, atol=2e-7)
 
 
-@given(TEXTS, NGRAMS, st.sampled_from(["word", "char", "word+char"]), st.sampled_from([None, 3]))
+@given(
+    TEXTS,
+    NGRAMS,
+    st.sampled_from(["word", "word+char", "word+subword"]),
+    st.sampled_from([None, 3]),
+)
 @settings(max_examples=60, deadline=None)
 def test_a_vocabulary_survives_json(texts, ngrams, analyzer, limit):
     config = FeatureConfig(
-        analyzer=analyzer, word_ngrams=ngrams, char_ngrams=ngrams, min_count=1, max_features=limit
+        analyzer=analyzer, min_count=1, max_features=limit, **dict.fromkeys(RUNS, ngrams)
     )
     ours = TextFeatures(config)
     try:
@@ -79,7 +102,7 @@ def test_a_vocabulary_survives_json(texts, ngrams, analyzer, limit):
 
 
 def test_the_most_frequent_features_are_kept():
-    features = TextFeatures(FeatureConfig(word_ngrams=(1, 1), max_features=2))
+    features = TextFeatures(FeatureConfig(analyzer="word", word_ngrams=(1, 1), max_features=2))
     features.fit_transform(["red blue green", "red blue", "red"])
     assert sorted(features.terms) == ["blue", "red"]
 
@@ -104,8 +127,8 @@ def test_batches_of_texts_make_no_difference(monkeypatch):
     ("texts", "expected"),
     [
         (["快递太慢了，还不回复", "东西坏了要求退款"], "char"),
-        (["the parcel is late", "a short one"], "word"),
-        (["", ""], "word"),
+        (["the parcel is late", "a short one"], "word+subword"),
+        (["", ""], "word+subword"),
         (["ร้านนี้อร่อยมาก"], "char"),
     ],
 )
@@ -119,10 +142,16 @@ def test_a_text_without_known_words_has_no_features():
     assert features.transform(["", "beer", "a"]).nnz == 0
 
 
+def test_a_word_in_another_form_shares_its_subwords():
+    features = TextFeatures(FeatureConfig(analyzer="subword"))
+    features.fit_transform(["talossa on tilaa", "auto on pihalla"])
+    assert features.transform(["talosta"]).nnz == 3  # " tal", "talo", "alos"
+
+
 def test_a_text_of_ten_megabytes_is_read():
     features = TextFeatures()
     features.fit_transform(["red wine", "white wine"])
-    assert features.transform(["red wine " * 1_200_000]).nnz == 3
+    assert features.transform(["red wine " * 1_200_000]).nnz == 3 + 5
 
 
 @pytest.mark.parametrize(

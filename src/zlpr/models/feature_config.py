@@ -1,11 +1,11 @@
 """How a model reads text as n-grams."""
 
 from dataclasses import dataclass, field
-from typing import Literal
 
 from zlpr._errors import UserError
 
-Analyzer = Literal["auto", "word", "char", "word+char"]
+VIEWS = ("word", "subword", "char")
+"""What runs are of: words, characters within words, characters across them."""
 LONGEST_NGRAM = 100
 """The longest run of symbols: a vocabulary from a stranger takes time for each length."""
 
@@ -15,23 +15,29 @@ class FeatureConfig:
     """How the linear model reads text.
 
     Attributes:
-        analyzer: "word", "char", both, or "auto": character n-grams for text without spaces
-            (Chinese, Japanese, Thai), words otherwise.
+        analyzer: what n-grams are of: "word", "subword" (characters within a word, its ends
+            marked), "char" (characters across words), several joined by "+"; or "auto", which is
+            "char" for text without spaces (Chinese, Japanese, Thai) and "word+subword" otherwise.
         word_ngrams: shortest and longest run of words.
+        subword_ngrams: shortest and longest run of characters within a word.
         char_ngrams: shortest and longest run of characters.
         min_count: texts an n-gram must appear in; None takes 1 below 5,000 texts, 2 below 100,000
             and 3 from there on, where rarer ones add more memory than quality.
         max_features: keep this many of the most frequent; None keeps all.
     """
 
-    analyzer: Analyzer = field(
+    analyzer: str = field(
         default="auto",
         metadata={
-            "help": "n-grams of words or characters; auto takes characters for text without spaces"
+            "help": "n-grams of word, subword (characters within words) or char, joined by '+'; "
+            "auto takes word+subword, and char for text without spaces"
         },
     )
     word_ngrams: tuple[int, int] = field(
         default=(1, 2), metadata={"help": "shortest and longest run of words"}
+    )
+    subword_ngrams: tuple[int, int] = field(
+        default=(4, 4), metadata={"help": "shortest and longest run of characters within a word"}
     )
     char_ngrams: tuple[int, int] = field(
         default=(1, 3), metadata={"help": "shortest and longest run of characters"}
@@ -40,9 +46,12 @@ class FeatureConfig:
     max_features: int | None = field(default=None, metadata={"help": "n-grams to keep"})
 
     def __post_init__(self) -> None:
-        if self.analyzer not in ("auto", "word", "char", "word+char"):
-            raise UserError(f"analyzer {self.analyzer!r}: expected auto, word, char or word+char")
-        for name in ("word_ngrams", "char_ngrams"):
+        if self.analyzer != "auto" and not _are_views(self.analyzer.split("+")):
+            raise UserError(
+                f"analyzer {self.analyzer!r}: expected auto, or {', '.join(VIEWS[:-1])} or "
+                f"{VIEWS[-1]}, or several of them joined by '+'"
+            )
+        for name in ("word_ngrams", "subword_ngrams", "char_ngrams"):
             shortest, longest = getattr(self, name)
             if not 1 <= shortest <= longest <= LONGEST_NGRAM:
                 raise UserError(
@@ -53,3 +62,12 @@ class FeatureConfig:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UserError(f"{name} {value}: expected at least 1")
+
+    def ngrams(self, view: str) -> tuple[int, int]:
+        """The shortest and longest run of one view."""
+        runs: tuple[int, int] = getattr(self, f"{view}_ngrams")
+        return runs
+
+
+def _are_views(names: list[str]) -> bool:
+    return set(names) <= set(VIEWS) and len(set(names)) == len(names)

@@ -29,6 +29,7 @@ Integers = NDArray[np.int64]
 _SEPARATOR, _END = "\x1e", -2
 # Greedy, so that a match always ends at a word's end: scikit-learn's `\b\w\w+\b`.
 _WORD = re.compile(r"\w\w+|\x1e")
+_BETWEEN_SPACES = re.compile(r"\S+|\x1e")
 _SPACES = re.compile(r"\s\s+")
 # Largest key that is looked up in a table instead of by search (32 MB of table).
 _TABLE = 2**22
@@ -71,10 +72,8 @@ class TextFeatures:
             1 if len(texts) < 5_000 else 2 if len(texts) < 100_000 else 3
         )
         self._views = []
-        if "word" in analyzer:
-            self._views.append(_View(_Words(), config.word_ngrams))
-        if "char" in analyzer:
-            self._views.append(_View(_Characters(), config.char_ngrams))
+        for name in analyzer.split("+"):
+            self._views.append(_View(_ALPHABETS[name](), config.ngrams(name)))
         matrices = [view.learn(texts, smallest, config.max_features) for view in self._views]
         if not self.num_features:
             raise UserError(
@@ -99,12 +98,12 @@ class TextFeatures:
         return features
 
 
-def guess_analyzer(texts: Sequence[str]) -> Literal["word", "char"]:
+def guess_analyzer(texts: Sequence[str]) -> Literal["word+subword", "char"]:
     """Characters where a sample of the texts has less than a space per 20 characters."""
     sample = texts[:: max(1, len(texts) // 1_000)]
     characters = sum(len(text) for text in sample)
     spaces = sum(len(text.split()) - 1 for text in sample if text.strip())
-    return "char" if 20 * spaces < characters else "word"
+    return "char" if 20 * spaces < characters else "word+subword"
 
 
 @dataclass(frozen=True)
@@ -116,7 +115,18 @@ class _Sequences:
     num_texts: int
 
 
-class _Words:
+class _Alphabet:
+    """Symbols of one kind, with numbers."""
+
+    name: str
+    joint: str
+
+    def units(self, texts: Sequence[str]) -> tuple[Sequence[str], sparse.csr_array[Any] | None]:
+        """What n-grams are found in, and how often a text holds each; None where it is texts."""
+        return texts, None
+
+
+class _Words(_Alphabet):
     """Symbols that are lower-case words of two characters or more."""
 
     name, joint = "word", " "
@@ -129,17 +139,13 @@ class _Words:
 
     def learn(self, texts: Sequence[str]) -> _Sequences:
         """The texts' symbols, with a number for every word."""
-        numbering: defaultdict[str, int] = defaultdict(None, {_SEPARATOR: _END})
-        numbering.default_factory = lambda: len(numbering) - 1
-        sequences = _read(texts, lambda words: map(numbering.__getitem__, words))
-        del numbering[_SEPARATOR]
-        self._number = dict(numbering)
+        self._number, sequences = _number(texts, _WORD)
         return sequences
 
     def read(self, texts: Sequence[str]) -> _Sequences:
         """The texts' symbols, -1 for an unknown word."""
         number = {**self._number, _SEPARATOR: _END}.get
-        return _read(texts, lambda words: map(number, words, repeat(-1)))
+        return _read(texts, lambda words: map(number, words, repeat(-1)), _WORD)
 
     @staticmethod
     def split(term: str) -> list[str]:
@@ -151,14 +157,25 @@ class _Words:
         return list(self._number)
 
 
-def _read(texts: Sequence[str], number: Callable[[list[str]], Iterable[int]]) -> _Sequences:
+def _number(texts: Sequence[str], pattern: re.Pattern[str]) -> tuple[dict[str, int], _Sequences]:
+    """The words that match, with a number for each, and the texts in these numbers."""
+    numbering: defaultdict[str, int] = defaultdict(None, {_SEPARATOR: _END})
+    numbering.default_factory = lambda: len(numbering) - 1
+    sequences = _read(texts, lambda words: map(numbering.__getitem__, words), pattern)
+    del numbering[_SEPARATOR]
+    return dict(numbering), sequences
+
+
+def _read(
+    texts: Sequence[str], number: Callable[[list[str]], Iterable[int]], pattern: re.Pattern[str]
+) -> _Sequences:
     """Words of the texts, in batches so that few live as strings, and one search per batch."""
     parts = []
     for batch in _batches(texts):
         joined = _SEPARATOR.join(batch)
         if joined.count(_SEPARATOR) >= len(batch):
             joined = _SEPARATOR.join(text.replace(_SEPARATOR, " ") for text in batch)
-        words = _WORD.findall(joined.lower() + _SEPARATOR)
+        words = pattern.findall(joined.lower() + _SEPARATOR)
         parts.append(np.fromiter(number(words), dtype=np.int64, count=len(words)))
     symbols = np.concatenate([np.empty(0, dtype=np.int64), *parts])
     ends = symbols == _END
@@ -166,7 +183,7 @@ def _read(texts: Sequence[str], number: Callable[[list[str]], Iterable[int]]) ->
     return _Sequences(symbols[~ends], owners[~ends], len(texts))
 
 
-class _Characters:
+class _Characters(_Alphabet):
     """Symbols that are lower-case code points, runs of white space counting as one space."""
 
     name, joint = "char", ""
@@ -198,17 +215,46 @@ class _Characters:
         return list(map(chr, self._known.tolist()))
 
     @staticmethod
-    def _code_points(texts: Sequence[str]) -> _Sequences:
+    def _clean(text: str) -> str:
+        return _SPACES.sub(" ", text.lower())
+
+    @classmethod
+    def _code_points(cls, texts: Sequence[str]) -> _Sequences:
         symbols, lengths = [], []
         for batch in _batches(texts):
-            cleaned = [_SPACES.sub(" ", text.lower()) for text in batch]
+            cleaned = list(map(cls._clean, batch))
             lengths.append(np.fromiter(map(len, cleaned), dtype=np.int64, count=len(cleaned)))
             joined = "".join(cleaned).encode("utf-32-le", "surrogatepass")
             symbols.append(np.frombuffer(joined, dtype="<u4").astype(np.int64))
         return _sequences(symbols, lengths)
 
 
-_ALPHABETS: dict[str, type[_Words | _Characters]] = {"word": _Words, "char": _Characters}
+class _Subwords(_Characters):
+    """Code points of a word by itself, with a space for either of its ends.
+
+    Words are few beside their occurrences, so each is read once: what occurs in a text is what
+    occurs in its words, summed by a product of sparse matrices.
+    """
+
+    name = "subword"
+
+    def units(self, texts: Sequence[str]) -> tuple[Sequence[str], sparse.csr_array[Any]]:
+        """The distinct words, and how often each text holds each."""
+        words, found = _number(texts, _BETWEEN_SPACES)
+        occurrences = np.ones(len(found.symbols), dtype=np.int64)
+        holds = sparse.coo_array(
+            (occurrences, (found.owners, found.symbols)), shape=(len(texts), len(words))
+        )
+        return [f" {word} " for word in words], holds.tocsr()
+
+    @staticmethod
+    def _clean(text: str) -> str:
+        return text
+
+
+_ALPHABETS: dict[str, type[_Words | _Characters]] = {
+    alphabet.name: alphabet for alphabet in (_Words, _Subwords, _Characters)
+}
 
 
 def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
@@ -248,14 +294,17 @@ class _View:
         self, texts: Sequence[str], min_count: int, max_features: int | None
     ) -> sparse.csr_array[Any]:
         """Find the n-grams of the texts and give the texts' features."""
-        sequences = self.alphabet.learn(texts)
+        units, holds = self.alphabet.units(texts)
+        sequences = self.alphabet.learn(units)
         self.num_texts = len(texts)
         kept: list[_Counts] = []
         for level, (keys, owners) in enumerate(self._grow(sequences), start=1):
-            counted = _count(keys, owners, len(texts)).prune(min_count)
+            if level < self.ngrams[0]:
+                self.levels.append(_distinct(keys))
+                continue
+            counted = _count(keys, owners, len(units)).within(holds).prune(min_count)
             self.levels.append(counted.keys)
-            if level >= self.ngrams[0]:
-                kept.append(counted)
+            kept.append(counted)
         counts = np.concatenate([level.num_texts for level in kept])
         chosen = _most_frequent(counts, max_features)
         columns = np.full(len(counts), -1, dtype=np.int64)
@@ -270,14 +319,15 @@ class _View:
 
     def apply(self, texts: Sequence[str]) -> sparse.csr_array[Any]:
         """The features of texts, by the n-grams that are known."""
-        sequences = self.alphabet.read(texts)
+        units, holds = self.alphabet.units(texts)
+        sequences = self.alphabet.read(units)
         pairs = []
         for level, (keys, owners) in enumerate(self._grow(sequences)):
             terms = _find(self.levels[level], keys)
             known = np.flatnonzero(terms >= 0)
             columns = self.columns[level][terms[known]]
             known, columns = known[columns >= 0], columns[columns >= 0]
-            counted = _count(columns, owners[known], len(texts))
+            counted = _count(columns, owners[known], len(units)).within(holds)
             pairs.append((counted.keys[counted.terms], counted.owners, counted.occurrences))
         return self._weigh(pairs, len(texts))
 
@@ -388,7 +438,7 @@ class _View:
 
 @dataclass(frozen=True)
 class _Counts:
-    """Which keys occur, in which texts, how often; pairs are sorted by key, then by text.
+    """Which keys occur, in which texts, how often.
 
     Attributes:
         keys: the distinct keys, sorted.
@@ -403,6 +453,21 @@ class _Counts:
     terms: Integers
     owners: Integers
     occurrences: Integers
+
+    def within(self, holds: sparse.csr_array[Any] | None) -> "_Counts":
+        """From what occurs in words to what occurs in texts that hold these so often."""
+        if holds is None:
+            return self
+        shape = (holds.shape[1], len(self.keys))
+        words = sparse.coo_array((self.occurrences, (self.owners, self.terms)), shape=shape)
+        texts = holds @ words.tocsr()
+        return _Counts(
+            self.keys,
+            np.bincount(texts.indices, minlength=len(self.keys)),
+            texts.indices.astype(np.int64),
+            np.repeat(np.arange(holds.shape[0], dtype=np.int64), np.diff(texts.indptr)),
+            texts.data,
+        )
 
     def prune(self, min_count: int) -> "_Counts":
         """Without the keys that occur in fewer texts."""
@@ -440,6 +505,15 @@ def _count(keys: Integers, owners: Integers, num_texts: int) -> _Counts:
         pair_owners,
         occurrences,
     )
+
+
+def _distinct(keys: Integers) -> Integers:
+    """The keys (at least 0) that occur, sorted, each once."""
+    if keys.max(initial=0) >= _TABLE:
+        return np.unique(keys)
+    occurs = np.zeros(_TABLE, dtype=bool)
+    occurs[keys] = True
+    return np.flatnonzero(occurs)
 
 
 def _find(known: Integers, wanted: Integers) -> Integers:
