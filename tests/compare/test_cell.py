@@ -56,13 +56,13 @@ def test_the_figures_are_those_of_a_training_by_hand(path, zlpr_record):
     validation = parts.validation.labels
     for name in ("subset_accuracy", "example_f1", "micro_f1", "macro_f1"):
         rule = decoding.Threshold().fit(
-            validation, fitted.validation_scores, metric=name, empty="sklearn"
+            validation, fitted.validation.scores, metric=name, empty="sklearn"
         )
         expected = metrics.evaluate(test.labels, y_pred=rule(scores), empty="sklearn")[name]
         assert decoded.threshold[name] == pytest.approx(expected)
         chosen = decoding.choose(
             validation,
-            fitted.validation_scores,
+            fitted.validation.scores,
             name,
             rules=decoding.rules_of_scores(),
             train_labels=parts.train.labels,

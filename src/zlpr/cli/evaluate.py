@@ -135,9 +135,10 @@ class Evaluation:
         """Predict and measure."""
         from zlpr import decoding, metrics
 
-        scores = model.predict_scores(data.inputs)
+        read = model.read(data.inputs)
+        scores = model.score(read)
         rule = decoding.create("zero") if zero_bound else model.decoder
-        predicted = rule(scores)
+        predicted = rule(scores, features=model.features(read))
         return cls(
             data,
             metrics.evaluate(data.labels, scores, predicted, empty=empty),

@@ -157,7 +157,7 @@ def warnings(selection: Selection) -> list[str]:
         lines.append(f"Runs of the grid that are not made yet: {selection.missing}.")
     if selection.failed:
         lines.append(f"Runs that failed: {len(selection.failed)}; the tables go without them.")
-    seeds = {record.settings.seed for record in selection.records}
+    seeds = {record.settings.seed for record in selection.records if record.outcome is not None}
     if len(seeds) == 1:
         lines.append("One seed only: no difference here can be told from chance.")
     return lines

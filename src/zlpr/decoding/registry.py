@@ -8,7 +8,7 @@ from zlpr.decoding.expected_f1 import ExpectedF1
 from zlpr.decoding.floor import ProbabilityFloor
 from zlpr.decoding.label_count import FeatureCount, LabelCount
 from zlpr.decoding.label_sets import LabelSets
-from zlpr.decoding.sample_threshold import SampleThreshold
+from zlpr.decoding.sample_threshold import FeatureThreshold, SampleThreshold
 from zlpr.decoding.threshold import PerLabelThreshold, Threshold, ZeroBound
 from zlpr.decoding.top_k import TopK
 
@@ -24,6 +24,7 @@ _RULES: dict[str, type[Rule]] = {
         LabelSets,
         SampleThreshold,
         FeatureCount,
+        FeatureThreshold,
         PerLabelThreshold,
         ExpectedF1,
     )
@@ -43,12 +44,7 @@ def available() -> tuple[str, ...]:
 
 
 def rules_of_scores() -> tuple[str, ...]:
-    """Names of the rules that need nothing but scores.
-
-    Examples:
-        >>> "feature_count" in rules_of_scores()
-        False
-    """
+    """Names of the rules that need nothing but scores, in the order of `available`."""
     return tuple(name for name, rule in _RULES.items() if not rule.needs_features)
 
 
