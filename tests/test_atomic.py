@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from zlpr._atomic import folder_beside, locked, replacing, write_text
+from zlpr._atomic import folder_beside, is_special, locked, replacing, write_text
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
@@ -103,3 +103,35 @@ def test_a_full_disk_names_the_file(tmp_path):
         raise OSError(errno.ENOSPC, "No space left on device")
     assert raised.value.filename == str(tmp_path / "report")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_stays_and_what_it_leads_to_is_written(tmp_path):
+    (tmp_path / "real").mkdir()
+    for name in ("old.txt", "new.txt"):  # there, and not yet
+        (tmp_path / name).symlink_to(tmp_path / "real" / name)
+    (tmp_path / "real" / "old.txt").write_text("old")
+    for name in ("old.txt", "new.txt"):
+        write_text(tmp_path / name, "x")
+        assert (tmp_path / name).is_symlink()
+        assert (tmp_path / "real" / name).read_text() == "x"
+    (tmp_path / "link").symlink_to(tmp_path / "real" / "model")
+    with folder_beside(tmp_path / "link") as beside:
+        assert beside.parent == tmp_path / "real"
+        assert (tmp_path / "real" / ".model.lock").exists()
+
+
+def test_pipes_and_devices_are_written_to_and_stay(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_text(pipe, "through")
+        assert os.read(reader, 100) == b"through"
+    finally:
+        os.close(reader)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert list(tmp_path.iterdir()) == [pipe]
+    # Nothing is written to a device here: were this wrong, root's tests would replace it.
+    assert all(is_special(path) for path in (os.devnull, "/dev/stdout", "/dev/fd/1"))
+    (tmp_path / "file").write_text("x")
+    assert not any(is_special(tmp_path / name) for name in ("file", "none", "."))

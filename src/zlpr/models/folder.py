@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from zlpr import __version__, decoding
-from zlpr._atomic import folder_beside, locked
+from zlpr._atomic import behind_link, folder_beside, locked
 from zlpr._digest import file_digest
 from zlpr._errors import UserError
 from zlpr.models.base import FittedModel, TrainingRecord
@@ -46,7 +46,7 @@ def save(model: FittedModel, folder: str | os.PathLike[str], *, overwrite: bool 
             another process is writing to it.
         OSError: it cannot be written, as on a full disk; what was there is untouched.
     """
-    target = Path(folder)
+    target = behind_link(folder)
     with folder_beside(target) as beside:
         check_writable(target, overwrite=overwrite)
         parts = model.save_parts(beside)
@@ -220,6 +220,7 @@ def _discard(previous: Path, target: Path) -> None:
 
 def check_writable(target: Path, *, overwrite: bool = False) -> None:
     """Refuse a folder that is not empty: its content is somebody's, and so is a model in it."""
+    target = behind_link(target)
     previous = _previous(target)
     if previous.exists() and not target.exists():
         previous.replace(target)  # a save was interrupted between its two renames
