@@ -1,4 +1,5 @@
 import errno
+import json
 import os
 import stat
 import subprocess
@@ -103,3 +104,9 @@ def test_a_full_disk_names_the_file(tmp_path):
         raise OSError(errno.ENOSPC, "No space left on device")
     assert raised.value.filename == str(tmp_path / "report")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_name_that_is_no_utf_8_comes_back_from_json(tmp_path):
+    held = {"path": "caf\udce9.csv"}
+    write_text(tmp_path / "a.json", json.dumps(held, ensure_ascii=False))
+    assert json.loads((tmp_path / "a.json").read_text(encoding="utf-8")) == held

@@ -57,9 +57,13 @@ def naming(target: Path) -> Iterator[None]:
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write a text file in UTF-8, whole or not at all."""
+    r"""Write a text file in UTF-8, whole or not at all.
+
+    Half of a surrogate pair, as in the name of a file in another encoding, is spelled ``\udce9``:
+    what JSON calls it too, so that the name comes back.
+    """
     with replacing(path) as beside:
-        beside.write_text(text, encoding="utf-8")
+        beside.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 @contextlib.contextmanager

@@ -108,3 +108,18 @@ def test_the_data_of_the_training_shows_its_test_part(tmp_path, capsys):
     assert "test part" in output.err
     assert main(["evaluate", str(tmp_path / "m"), "demo", "--json", "--part", "all"]) == 0
     assert json.loads(capsys.readouterr().out)["samples"] == 6000
+
+
+def test_numbers_of_labels_that_the_model_lacks_are_refused_or_dropped(tmp_path, capsys, caplog):
+    table, strange = tmp_path / "a.svm", tmp_path / "b.svm"
+    table.write_text("".join(f"{i % 2} 0:{i % 2} 1:{1 + i / 1000}\n" for i in range(200)))
+    strange.write_text("0 0:0 1:1\n1,7 0:1 1:1\n")
+    model = str(tmp_path / "model")
+    assert main(["train", str(table), "--out", model, "--regularisation", "0.1"]) == 0
+    assert main(["evaluate", model, str(strange)]) == 2
+    said = capsys.readouterr().err
+    assert "line 2: unknown label '7'" in said
+    assert "--unknown-labels drop" in said
+    assert main(["evaluate", model, str(strange), "--unknown-labels", "drop", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["samples"] == 2
+    assert "left out 1 label of 1 unknown kind: '7'" in caplog.text

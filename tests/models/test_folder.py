@@ -118,10 +118,45 @@ def test_broken_json_and_foreign_folders_are_one_clear_line(saved, tmp_path):
         zlpr.load(tmp_path)
 
 
-def test_a_card_may_be_edited_and_figures_may_be_missing(saved):
+def test_a_card_may_be_edited_and_figures_may_not(saved):
     (saved / "README.md").write_text("mine")
+    figures = json.loads((saved / "metrics.json").read_text())
+    assert zlpr.load(saved).record.metrics == {k: v for k, v in figures.items() if k != "empty"}
+    figures["validation"]["micro_f1"] = 1.0
+    (saved / "metrics.json").write_text(json.dumps(figures))
+    with pytest.raises(UserError, match=r"metrics\.json: altered since the model was saved"):
+        zlpr.load(saved)
+    (saved / "metrics.json").unlink()
+    with pytest.raises(UserError, match=r"metrics\.json: missing"):
+        zlpr.load(saved)
+
+
+def test_a_folder_of_before_figures_were_listed_loads_with_or_without_them(saved):
+    config = json.loads((saved / "config.json").read_text())
+    del config["files"]["metrics.json"]
+    (saved / "config.json").write_text(json.dumps(config))
+    assert zlpr.load(saved).record.metrics["validation"]
     (saved / "metrics.json").unlink()
     assert zlpr.load(saved).record.metrics == {}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "not valid JSON"),
+        ("[" * 100_000, "not valid JSON"),
+        ('{"test": {"micro_f1": "high"}}', "micro_f1 of test is no number"),
+        ('{"test": 0.5}', "not a model this version can read"),
+        ("[0.5]", "not a model this version can read"),
+    ],
+)
+def test_figures_that_are_none_are_named_though_their_checksum_matches(saved, content, message):
+    (saved / "metrics.json").write_text(content)
+    config = json.loads((saved / "config.json").read_text())
+    config["files"]["metrics.json"] = hashlib.sha256(content.encode()).hexdigest()
+    (saved / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UserError, match=message):
+        zlpr.load(saved)
 
 
 def test_saving_again_replaces_the_model_and_keeps_what_is_the_users(saved):

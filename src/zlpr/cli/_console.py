@@ -24,8 +24,8 @@ def say(text: str = "", *, error: bool = False) -> None:
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "") -> None:
-    """Print an aligned table; columns of numbers are set to the right."""
-    table = [[for_terminal(cell) for cell in row] for row in (headers, *rows)]
+    """Print a table, aligned as it will show; columns of numbers are set to the right."""
+    table = [[_as_printed(cell) for cell in row] for row in (headers, *rows)]
     columns = list(zip(*table, strict=True))
     widths = [max(map(display_width, column)) for column in columns]
     right = [all(_is_number(cell) for cell in column[1:]) and len(column) > 1 for column in columns]
@@ -44,13 +44,13 @@ def print_json(value: Any) -> None:
 
 def json_text(value: Any, stream: TextIO, *, indent: int | None = None) -> str:
     """A value as JSON that a stream can carry and that no terminal obeys."""
-    is_unicode = (stream.encoding or "utf-8").lower().startswith("utf")
-    text = json.dumps(value, indent=indent, ensure_ascii=not is_unicode, allow_nan=False)
-    return for_json(text)
+    is_unicode = _encoding(stream).lower().startswith("utf")
+    text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
+    return for_json(text, ascii_only=not is_unicode)
 
 
 def display_width(text: str) -> int:
-    """Columns that a text takes in a terminal: Chinese characters two, combining marks none.
+    """Columns that a text takes in a terminal: Chinese characters two, marks over others none.
 
     Examples:
         >>> display_width("abc"), display_width("标签"), display_width("e\u0301")
@@ -58,8 +58,8 @@ def display_width(text: str) -> int:
     """
     import unicodedata
 
-    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
-    return len(text) + wide - sum(unicodedata.combining(character) > 0 for character in text)
+    visible = [c for c in text if unicodedata.category(c) not in ("Mn", "Me", "Cf")]
+    return len(visible) + sum(unicodedata.east_asian_width(c) in ("W", "F") for c in visible)
 
 
 @contextlib.contextmanager
@@ -140,6 +140,16 @@ class _Descriptor(io.RawIOBase):
             if self._silent:
                 return len(data)
             raise self.trouble from None
+
+
+def _as_printed(cell: str) -> str:
+    """A cell with what standard output's encoding lacks spelled out, as the stream would do it."""
+    encoding = _encoding(sys.stdout)
+    return for_terminal(cell).encode(encoding, "backslashreplace").decode(encoding)
+
+
+def _encoding(stream: TextIO) -> str:
+    return getattr(stream, "encoding", None) or "utf-8"
 
 
 def _pad(cell: str, width: int, right: bool) -> str:

@@ -5,7 +5,9 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
+from zlpr._escape import from_system
 from zlpr.cli._console import say
 from zlpr.cli._reading import add_reading_arguments, given_reading
 
@@ -94,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
     from zlpr.compare.wording import duration
 
     folder = RunFolder(Path(args.out))
-    command = shlex.join(["zlpr", *sys.argv[1:]])
+    command = from_system(shlex.join(["zlpr", *sys.argv[1:]]))
     todo = plan(_grid(args), folder, command, overwrite=args.overwrite)
     for note in todo.notes:
         _say(note)
@@ -113,7 +115,7 @@ def run(args: argparse.Namespace) -> int:
         _say("interrupted; the same command goes on from the runs that are done")
         raise
     if progress.finished:
-        _say(f"{len(progress.finished)} runs in {duration(progress.elapsed)}")
+        _say(f"{counted(len(progress.finished), 'run')} in {duration(progress.elapsed)}")
     selection = folder.select()
     _warn(selection)
     if not any(record.outcome for record in selection.records):
@@ -194,9 +196,9 @@ def _positive(number: int | None, flag: str) -> int | None:
 
 def _opening(total: int, before: int) -> str:
     if before == total:
-        return f"all {total} runs have their records already"
+        return f"{counted(total, 'run')} asked for, with a record of each already"
     done = f", {before} of them done before" if before else ""
-    return f"comparing: {total} runs{done}"
+    return f"comparing: {counted(total, 'run')}{done}"
 
 
 def _warn(selection: "Selection") -> None:
@@ -205,7 +207,8 @@ def _warn(selection: "Selection") -> None:
     for record in selection.failed:
         _say(f"failed: {record.settings.title()}: {record.error}")
     if selection.missing:
-        _say(f"{selection.missing} runs are still missing; the same command goes on with them")
+        runs = counted(selection.missing, "run is", "runs are")
+        _say(f"{runs} still missing; the same command goes on from here")
 
 
 def _say(line: str) -> None:

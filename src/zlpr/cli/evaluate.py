@@ -1,10 +1,13 @@
 """`zlpr evaluate`: a trained model's figures on labelled data, and the labels it does worst on."""
 
 import argparse
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr._escape import for_terminal
 from zlpr.cli._console import print_json, print_table, say
@@ -61,7 +64,7 @@ def run(args: argparse.Namespace) -> None:
     model = load(args.model)
     decide_by_hand(model, args)
     data = _part(_read(model, args), args.part)
-    with progress(f"predicting {len(data):,} samples"):
+    with progress(f"predicting {counted(len(data), 'sample')}"):
         evaluation = Evaluation.of(model, data, zero_bound=args.zero_bound, empty=args.empty)
     if args.plot:
         from zlpr.cli._plots import plot_evaluation
@@ -84,20 +87,28 @@ def _read(model: "FittedModel", args: argparse.Namespace) -> "Dataset":
     numbers = all(name.isascii() and name.isdigit() for name in data.label_names)
     if numbers and not set(data.label_names) <= set(model.label_names):
         args.label_names = model.label_names  # a file of label numbers: they count the model's
-        data = load_data(args.data, args, like)
+        with _naming_the_flag():
+            data = load_data(args.data, args, like, unknown_labels=args.unknown_labels)
     divided, note = divide_again(data, model.record.data)
     if args.part == "all" and note:
         say("note: the model was trained on a part of this data, or all of it", error=True)
     elif note:
         say(f"note: {note} (--part all for all of it)", error=True)
         data = divided
-    try:
+    with _naming_the_flag():
         aligned = data.with_label_names(model.label_names, unknown=args.unknown_labels)
-    except UserError as fault:
-        raise UserError(f"{fault} (--unknown-labels drop)") from None
     for note in aligned.notes[len(data.notes) :]:
         say(f"note: {note}", error=True)
     return aligned
+
+
+@contextlib.contextmanager
+def _naming_the_flag() -> Iterator[None]:
+    """Say in an error about labels that the model does not know how to go on without them."""
+    try:
+        yield
+    except UserError as fault:
+        raise UserError(f"{fault} (--unknown-labels drop)") from None
 
 
 def _part(data: "Dataset", part: str | None) -> "Dataset":
@@ -175,7 +186,8 @@ class Evaluation:
         from zlpr.metrics.table import figure_rows, in_words, shown
 
         name = for_terminal(self.data.name) or "the data"
-        say(f"{len(self.data):,} samples of {name}, {self.data.num_labels:,} labels\n")
+        size = counted(len(self.data), "sample")
+        say(f"{size} of {name}, {counted(self.data.num_labels, 'label')}\n")
         headers, rows = figure_rows({"value": self.figures})
         rows += [
             ["expected calibration error ↓", shown(self.curve.expected_calibration_error)],
@@ -190,4 +202,4 @@ class Evaluation:
                 for row in labels
             ]
             say()
-            print_table(list(labels[0]), cells, title=f"The {len(labels)} worst labels")
+            print_table(list(labels[0]), cells, title=f"The {counted(len(labels), 'worst label')}")

@@ -21,6 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 from zlpr import __version__, decoding, metrics
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.compare.grid import Cell
 from zlpr.compare.records import (
@@ -475,7 +476,7 @@ def _machine() -> dict[str, str]:
     return {
         "system": f"{platform.system()} {platform.release()}",
         "processor": _processor() or platform.machine(),
-        "cores": f"{os.cpu_count()} cores",
+        "cores": counted(os.cpu_count() or 1, "core"),
     }
 
 

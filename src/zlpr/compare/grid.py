@@ -33,6 +33,7 @@ from typing import Any
 
 from zlpr._digest import tree_digest
 from zlpr._errors import UserError
+from zlpr._escape import from_system
 from zlpr._named_values import parse_value, split_outside_brackets
 from zlpr._typed_json import from_plain
 from zlpr.compare.records import CellSettings, LossSpec
@@ -69,7 +70,7 @@ class DataSpec:
     @property
     def title(self) -> str:
         """The name in tables."""
-        return self.name or Path(self.path).name.partition(".")[0] or self.path
+        return self.name or from_system(Path(self.path).name.partition(".")[0] or self.path)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,9 @@ from typing import Any, Literal
 import numpy as np
 from scipy import sparse
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
+from zlpr._escape import from_system
 from zlpr.data import demo
 from zlpr.data.columns import Columns
 from zlpr.data.dataset import SPLIT_NAMES, Dataset, SplitName, split_name
@@ -275,7 +277,7 @@ class _Builder:
             ids=self.ids or None,
             groups=self.groups or None,
             split=np.array(self.split) if self.split else None,
-            name=path.name.partition(".")[0],
+            name=from_system(path.name.partition(".")[0]),
             notes=kept,
             columns=replace(self.columns or Columns(), format=format, num_features=width),
         )
@@ -286,7 +288,8 @@ class _Builder:
         total = sum(self.unknown_counts.values())
         few = ", ".join(quote(name) for name in list(self.unknown_counts)[:5])
         kinds = len(self.unknown_counts)
-        return f"{self.problems.name}: left out {total:,} labels of {kinds:,} unknown kinds: {few}"
+        lost = f"{counted(total, 'label')} of {counted(kinds, 'unknown kind')}"
+        return f"{self.problems.name}: left out {lost}: {few}"
 
     def _label_matrix(self) -> tuple[tuple[str, ...], sparse.csr_array[Any]]:
         names = self.label_names
@@ -359,8 +362,8 @@ def load(spec: str | Path, **how: Any) -> Dataset:
     if how.get("labelled", True) and not data.labels.nnz:
         held = f" ({data.columns.describe()})" if data.columns and data.columns.labels else ""
         raise UserError(
-            f"{spec}: none of the {len(data):,} samples has a label{held}; name the column of the "
-            "labels with labels=…"
+            f"{spec}: none of {counted(len(data), 'sample')} has a label{held}; name the column of "
+            "the labels with labels=…"
         )
     return data
 
@@ -381,7 +384,9 @@ def _load_parts(folder: Path, how: Mapping[str, Any]) -> Dataset:
         read_parts[name].append(data)
         if how.get("like") is None and data.columns is not None:  # the others are read like it
             how = {**how, "like": replace(data.columns, labels=(), num_features=None)}
-    return join_parts({n: concatenate(p) for n, p in read_parts.items()}, name=folder.name)
+    return join_parts(
+        {n: concatenate(p) for n, p in read_parts.items()}, name=from_system(folder.name)
+    )
 
 
 _SHARD = re.compile(r"(.+)-\d+-of-\d+")

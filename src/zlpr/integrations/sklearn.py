@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from zlpr import decoding
+from zlpr._counted import counted
 from zlpr.decoding import Calibrator
 from zlpr.losses import registry
 from zlpr.training.config import AUTO
@@ -103,7 +104,7 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         )
         labels = self._learn_labels(y)
         if labels.shape[0] != X.shape[0]:
-            raise ValueError(f"X has {X.shape[0]} samples, y has {labels.shape[0]}")
+            raise ValueError(f"X has {counted(X.shape[0], 'sample')}, y has {labels.shape[0]}")
         generator = check_random_state(self.random_state)
         config = self._config(int(generator.randint(2**31 - 1)))
         self.decoder_, self._calibrator = self._fit_decoder(X, labels, config, generator)
@@ -235,7 +236,8 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             )
         count = round(self.validation_fraction * samples)
         if not 1 <= count < samples:
-            raise ValueError(f"{samples} samples are too few to hold some out for {self.decode!r}")
+            few = counted(samples, "sample is", "samples are")
+            raise ValueError(f"{few} too few to hold some out for {self.decode!r}")
         return count
 
     def __sklearn_tags__(self) -> Any:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from zlpr import __version__
+from zlpr._counted import counted
 from zlpr._escape import for_markdown, for_markdown_code
 from zlpr.metrics import Empty
 from zlpr.metrics.table import figure_rows, in_words
@@ -27,9 +28,10 @@ def model_card(model: "FittedModel") -> str:
             "",
             f"# Multi-label classifier trained on {for_markdown(str(name))}",
             "",
-            f"A {for_markdown_code(model.kind)} model of {len(model.label_names)} labels, trained "
-            f"with the loss {for_markdown_code(record.loss)} by zlpr {__version__} in "
-            f"{record.seconds:.1f} seconds.",
+            f"A {for_markdown_code(model.kind)} model of "
+            f"{counted(len(model.label_names), 'label')}, trained with the loss "
+            f"{for_markdown_code(record.loss)} by zlpr {__version__} in {record.seconds:.1f} "
+            "seconds.",
             "",
             "## Use",
             "",

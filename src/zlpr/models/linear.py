@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.decoding import Calibrator, Rule
 from zlpr.models.base import FittedModel, TrainingRecord
@@ -59,8 +60,8 @@ class LinearModel(FittedModel):
         features: Any = inputs if sparse.issparse(inputs) else np.asarray(inputs)
         if features.ndim != 2 or features.shape[1] != len(self.weight):
             raise UserError(
-                f"this model takes {len(self.weight)} features a sample, got a matrix of shape "
-                f"{features.shape}"
+                f"this model takes {counted(len(self.weight), 'feature')} a sample, got a matrix "
+                f"of shape {features.shape}"
             )
         return features
 
@@ -100,7 +101,7 @@ class LinearModel(FittedModel):
             text_features = TextFeatures.from_json(json.loads(text))
             if text_features.num_features != len(weight):
                 raise UserError(
-                    f"{folder / VOCABULARY}: {text_features.num_features:,} terms, but the weights "
-                    f"are for {len(weight):,}"
+                    f"{folder / VOCABULARY}: {counted(text_features.num_features, 'term')}, but "
+                    f"the weights are for {len(weight):,}"
                 )
         return cls(weight=weight, bias=bias, text_features=text_features, **shared)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zlpr import decoding
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.data import Dataset
 from zlpr.models.base import FittedModel, TrainingRecord
@@ -177,6 +178,6 @@ def check_same_labels(train: Dataset, validation: Dataset) -> None:
     if train.label_names != validation.label_names:
         unseen = sorted(set(validation.label_names) - set(train.label_names))
         raise UserError(
-            f"training has {train.num_labels} labels, validation {validation.num_labels}"
+            f"training has {counted(train.num_labels, 'label')}, validation {validation.num_labels}"
             + (f"; not in training: {', '.join(unseen[:5])}" if unseen else " in another order")
         )

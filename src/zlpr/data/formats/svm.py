@@ -15,6 +15,7 @@ from typing import Any, TextIO
 import numpy as np
 from scipy import sparse
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.data.dataset import Dataset
 from zlpr.data.files import Lines, read_lines
@@ -71,7 +72,9 @@ def read_blocks(path: Path, options: ReadOptions, problems: Problems) -> Iterato
     if repeated > 1:
         problems.notes.append(f"{path}: {repeated:,} features were repeated in all")
     if header and header.samples is not None and rows != header.samples:
-        problems.doubt(1, f"the header announces {header.samples:,} rows, the file has {rows:,}")
+        problems.doubt(
+            1, f"the header announces {counted(header.samples, 'row')}, the file has {rows:,}"
+        )
 
 
 def parse_header(file: str, line: str, options: ReadOptions) -> Header:
