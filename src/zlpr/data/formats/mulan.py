@@ -243,9 +243,9 @@ def _note_repeated(path: Path, header: _Header, labels: set[str], problems: Prob
         )
     if repeated:
         few = ", ".join(quote(name) for name in repeated[:5])
+        names = counted(len(repeated), "name of attributes appears", "names of attributes appear")
         problems.notes.append(
-            f"{path}: {counted(len(repeated), 'name')} of attributes more than once ({few}); all "
-            "of these attributes are kept as features"
+            f"{path}: {names} more than once ({few}); all of these attributes are kept as features"
         )
 
 
