@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from zlpr._atomic import folder_beside, locked, replacing, write_text
+from zlpr._errors import UserError
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
@@ -110,3 +111,44 @@ def test_a_name_that_is_no_utf_8_comes_back_from_json(tmp_path):
     held = {"path": "caf\udce9.csv"}
     write_text(tmp_path / "a.json", json.dumps(held, ensure_ascii=False))
     assert json.loads((tmp_path / "a.json").read_text(encoding="utf-8")) == held
+
+
+def test_what_is_no_ordinary_file_is_not_replaced(tmp_path):
+    """To rename onto /dev/null, as root, would put a file in its place."""
+    pipe, folder = tmp_path / "pipe", tmp_path / "folder"
+    os.mkfifo(pipe)
+    folder.mkdir()
+    with pytest.raises(UserError, match="pipe: no ordinary file; choose another name"):
+        write_text(pipe, "x")
+    with pytest.raises(UserError, match="folder: a folder; choose another name"):
+        write_text(folder, "x")
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "pipe"]
+
+
+@pytest.mark.parametrize("error", [PermissionError, OSError])
+@pytest.mark.parametrize("step", ["tempfile.mkstemp", "pathlib.Path.replace"])
+def test_where_nothing_can_be_written_the_target_is_named(tmp_path, monkeypatch, error, step):
+    """Not the file beside it, which nobody knows; as in a folder that is read-only."""
+    target = tmp_path / "figures.json"
+    number = errno.EACCES if error is PermissionError else errno.EROFS
+
+    def refuse(*_, **__):
+        raise OSError(number, os.strerror(number), str(tmp_path / ".figures.json.abc.part"))
+
+    monkeypatch.setattr(step, refuse)
+    with pytest.raises(error) as raised:
+        write_text(target, "{}")
+    assert raised.value.filename == str(target)
+    monkeypatch.undo()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError(errno.EROFS, "Read-only file system", str(tmp_path / ".model.abc.part"))
+
+    monkeypatch.setattr("tempfile.mkdtemp", refuse)
+    with pytest.raises(OSError, match="Read-only") as raised, folder_beside(tmp_path / "model"):
+        pass
+    assert raised.value.filename == str(tmp_path / "model")

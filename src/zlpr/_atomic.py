@@ -23,35 +23,45 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     On any exception the temporary file is removed and `path` keeps its previous content.
 
+    Raises:
+        UserError: `path` is a folder, or no ordinary file, as `/dev/null`.
+
     Examples:
         >>> with replacing("figures.json") as beside:  # doctest: +SKIP
         ...     beside.write_text("{}")
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
-    os.close(handle)
-    beside = Path(name)
-    try:
-        with naming(target):
+    with naming(target):
+        if target.exists() and not target.is_file():  # to rename onto a device would destroy it
+            what = "a folder" if target.is_dir() else "no ordinary file"
+            raise UserError(f"{target}: {what}; choose another name to write to")
+        handle, name = tempfile.mkstemp(
+            dir=target.parent, prefix=f".{target.name}.", suffix=".part"
+        )
+        os.close(handle)
+        beside = Path(name)
+        try:
             yield beside
-        with beside.open("rb") as written:
-            os.fsync(written.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        beside.chmod(0o666 & ~umask)  # mkstemp makes private files; users expect ordinary ones
-        beside.replace(target)
-    finally:
-        beside.unlink(missing_ok=True)
+            with beside.open("rb") as written:
+                os.fsync(written.fileno())
+            umask = os.umask(0)
+            os.umask(umask)
+            beside.chmod(0o666 & ~umask)  # mkstemp makes private files; users expect ordinary ones
+            beside.replace(target)
+        finally:
+            beside.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def naming(target: Path) -> Iterator[None]:
-    """Name the target in an error of the system that names no file, as on a full disk."""
+    """Name the target in an error of the system that names no file, or the one beside it."""
     try:
         yield
     except OSError as fault:
-        if fault.filename is None and fault.errno is not None:
+        named = "" if fault.filename is None else Path(os.fsdecode(fault.filename)).name
+        ours = named.startswith(f".{target.name}.") and named.endswith(".part")
+        if fault.errno is not None and (ours or fault.filename is None):
             raise OSError(fault.errno, fault.strerror, str(target)) from fault
         raise
 
@@ -77,14 +87,13 @@ def folder_beside(target: Path, *, patience: float = 30.0) -> Iterator[Path]:
         patience: seconds to wait for another process that writes it.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    with locked(target, patience=patience):
+    with locked(target, patience=patience), naming(target):
         for leftover in target.parent.glob(f".{_escaped(target.name)}.*.part"):
             shutil.rmtree(leftover, ignore_errors=True)
         name = tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
         beside = Path(name)
         try:
-            with naming(target):
-                yield beside
+            yield beside
         finally:
             shutil.rmtree(beside, ignore_errors=True)
 

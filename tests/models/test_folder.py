@@ -1,6 +1,7 @@
 import errno
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -304,6 +305,47 @@ def test_an_entry_of_another_kind_is_named_with_its_folder(saved, entry):
         zlpr.load(saved)
     assert str(saved) in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "metrics.json"])
+@pytest.mark.parametrize("kind", ["pipe", "folder", "dangling link"])
+def test_what_is_no_file_is_neither_waited_for_nor_read(saved, name, kind):
+    path = saved / name
+    path.unlink()
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to(saved / "nowhere")
+    message = "it has no config.json" if name == "config.json" else f"{name}: missing"
+    with pytest.raises(UserError, match=message):
+        zlpr.load(saved)
+
+
+def test_a_file_that_may_not_be_read_is_named(saved, monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError(errno.EACCES, "Permission denied", str(saved / "config.json"))
+
+    monkeypatch.setattr("pathlib.Path.read_text", refuse)
+    with pytest.raises(PermissionError) as raised:
+        zlpr.load(saved)
+    assert raised.value.filename == str(saved / "config.json")
+
+
+def test_a_link_to_a_folder_stays_a_link(tmp_path):
+    """As to a larger disk: what is replaced is the folder that it leads to."""
+    disk, link = tmp_path / "disk", tmp_path / "model"
+    (disk / "model").mkdir(parents=True)
+    link.symlink_to(disk / "model")
+    model = fitted.result().model
+    for overwrite in (False, True):
+        model.save(link, overwrite=overwrite)
+        assert link.is_symlink()
+        assert zlpr.load(link).predict(texts()) == model.predict(texts())
+        assert [path.name for path in disk.iterdir()] == ["model"]
+    with pytest.raises(UserError, match="holds a model already"), folder.claim_folder(link):
+        pass
 
 
 def test_three_processes_that_save_into_one_folder_lose_nothing(saved, tmp_path):

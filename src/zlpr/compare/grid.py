@@ -108,10 +108,10 @@ def preset(name: str) -> Grid:
 
 def read_grid(path: Path, data_root: Path | None = None) -> Grid:
     """Read a grid file; its data paths are relative to `data_root`, or to the file itself."""
+    if not path.is_file():
+        raise UserError(f"{path}: no such grid file")
     try:
         plain = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such grid file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
         raise UserError(f"{path}: not a TOML file: {fault}") from fault
     return with_root(parse_grid(plain, where=str(path)), data_root or path.parent)

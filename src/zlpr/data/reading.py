@@ -20,7 +20,7 @@ from zlpr.data.columns import Columns
 from zlpr.data.dataset import SPLIT_NAMES, Dataset, SplitName, split_name
 from zlpr.data.files import file_faults, plain_suffix, read_lines
 from zlpr.data.formats import FORMATS, SUFFIXES, Format, find_format, huggingface, info
-from zlpr.data.problems import Problems, name_all, quote
+from zlpr.data.problems import Problems, name_all, quote, quote_all
 from zlpr.data.rows import Block, Column, ReadOptions, UnknownLabels
 
 _log = logging.getLogger("zlpr.data")
@@ -199,8 +199,8 @@ class _Builder:
 
     def add(self, block: Block) -> None:
         """Take the rows of one block."""
-        if self.declared is None and block.label_names is not None:
-            self.declared = block.label_names
+        if block.label_names is not None:
+            self._declare(block.label_names)
         self.columns = self.columns or block.columns
         flat = itertools.chain.from_iterable(block.labels)
         try:
@@ -217,6 +217,20 @@ class _Builder:
                 getattr(self, name).extend(values)
         if block.features is not None:
             self.features.append(block.features)
+
+    def _declare(self, names: tuple[str, ...]) -> None:
+        """Take the labels that a block declares: those of all parts, though they should agree."""
+        if self.declared is None:
+            self.declared = names
+        elif names != self.declared:
+            known = set(self.declared)
+            more = tuple(name for name in names if name not in known)
+            if more:
+                self.problems.notes.append(
+                    f"{self.problems.name}: its parts declare different labels: "
+                    f"{quote_all(more, 5)} not in all of them"
+                )
+            self.declared = (*self.declared, *more)
 
     def _known(self, block: Block) -> Block:
         """The block without unknown labels, or without the rows that have one."""
@@ -298,7 +312,9 @@ class _Builder:
         )
         if names is None:
             found = list(self.numbers)
-            names = self.declared or tuple(sorted(found, key=_label_order(found)))
+            declared = self.declared or ()
+            others = set(found).difference(declared)
+            names = (*declared, *sorted(others, key=_label_order(others)))
             column = {name: number for number, name in enumerate(names)}
             order = np.array([column[name] for name in found], dtype=np.int32)
             indices = order[indices]

@@ -46,7 +46,7 @@ def save(model: FittedModel, folder: str | os.PathLike[str], *, overwrite: bool 
             another process is writing to it.
         OSError: it cannot be written, as on a full disk; what was there is untouched.
     """
-    target = Path(folder)
+    target = _followed(Path(folder))
     with folder_beside(target) as beside:
         check_writable(target, overwrite=overwrite)
         parts = model.save_parts(beside)
@@ -114,10 +114,10 @@ def read_config(folder: Path) -> dict[str, Any]:
         previous = _previous(folder)
         hint = f"; an interrupted save left the previous model in {previous}"
         raise UserError(f"{folder}: no such model folder{hint if previous.is_dir() else ''}")
+    if not (folder / CONFIG).is_file():  # a pipe of that name would be waited for
+        raise UserError(f"{folder}: not a model folder, it has no {CONFIG}")
     try:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"{folder}: not a model folder, it has no {CONFIG}") from None
     except (ValueError, RecursionError) as fault:
         raise UserError(f"{folder / CONFIG}: not valid JSON ({fault})") from None
     if not isinstance(config, dict) or "zlpr_model" not in config:
@@ -151,7 +151,7 @@ def _read_model(folder: Path, config: Mapping[str, Any]) -> FittedModel:
 def _read_metrics(folder: Path) -> dict[str, dict[str, float]]:
     """The figures by part; a folder of before they were listed may have lost them."""
     path = folder / METRICS
-    if not path.exists():
+    if not path.is_file():
         return {}
     try:
         metrics = json.loads(path.read_text(encoding="utf-8"))
@@ -191,9 +191,15 @@ def claim_folder(target: Path, *, overwrite: bool = False) -> Iterator[None]:
     Raises:
         UserError: another process has claimed it, or it holds a model or something else.
     """
+    target = _followed(target)
     with locked(target):
         check_writable(target, overwrite=overwrite)
         yield
+
+
+def _followed(target: Path) -> Path:
+    """Where a link leads, be it to nothing: the folder there is the one to replace."""
+    return target.resolve() if target.is_symlink() else target
 
 
 def _swap(beside: Path, target: Path) -> None:
