@@ -196,7 +196,7 @@ def test_what_may_not_be_read_is_named(tmp_path, name, monkeypatch):
     def refuse(*_, **__):
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    for opener in ("pathlib.Path.open", "pathlib.Path.read_text", "pyarrow.OSFile"):
+    for opener in ("pathlib.Path.open", "pathlib.Path.read_bytes", "pyarrow.OSFile"):
         monkeypatch.setattr(opener, refuse)
     with pytest.raises(UserError, match=f"{name}.*: cannot be read.*Permission denied"):
         read(path)

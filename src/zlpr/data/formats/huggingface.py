@@ -108,9 +108,10 @@ def _checked_batches(path: str, reader: Any, names: dict[str, tuple[str, ...]]) 
 
 def _read_json(path: Path) -> dict[str, Any]:
     check_file(path)
+    with file_faults(path):
+        content = path.read_bytes()
     try:
-        with file_faults(path):
-            value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(content.decode("utf-8"))
     except (ValueError, RecursionError) as wrong:
         raise UserError(f"{path}: not JSON ({quote(str(wrong))})") from None
     if not isinstance(value, dict):
