@@ -194,9 +194,9 @@ class _Resuming:
 
     def _broken_off(self, url: str, total: int | None) -> DownloadError:
         size = self._part.stat().st_size
-        whole = "" if total is None else f" of {total:,}"
+        whole = "" if total is None else f" of {total}"
         return DownloadError(
-            f"{url}: broke off after {size:,}{whole} bytes; run again to go on from there"
+            f"{url}: broke off after {size}{whole} bytes; run again to go on from there"
         )
 
 
