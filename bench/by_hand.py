@@ -8,9 +8,10 @@
 `solver`: our L-BFGS with its preconditioner against `torch.optim.LBFGS` (strong Wolfe) and scipy's
 L-BFGS-B, both as they come and in variables that are scaled by the same preconditioner, over the
 same objective. Each goes on until it reaches the objective at which ours stops by its own rule, to
-within `SLACK` of what there is to gain; time, evaluations, peak memory beyond the data and
-validation's average precision at that point are shown. `cold` starts from nothing, `path` goes
-down the regularisations by warm starts, each from its own solution before.
+within `SLACK` of what there is to gain, and is sent on without its memory where it stops before;
+one that gets no further counts as `PATIENCE` times ours. Time, evaluations, peak memory beyond the
+data and validation's average precision at that point are shown. `cold` starts from nothing, `path`
+goes down the regularisations by warm starts, each from its own solution before.
 
 `features`: our TF-IDF against scikit-learn's `TfidfVectorizer` with the same settings, which gives
 the same numbers, and `HashingVectorizer` with `TfidfTransformer`; time to fit and to transform,
@@ -50,7 +51,6 @@ SLACK = 1e-3
 # An arm that takes so many times as long as ours is stopped.
 PATIENCE = 3.0
 MOST_EVALUATIONS = 10_000
-HASHES = 2**20
 Function = Callable[[Tensor], tuple[float, Tensor]]
 
 
@@ -71,7 +71,7 @@ class Race:
         self.function, self.target = function, target
         self.end = time.process_time() + most_seconds
         self.evaluations, self.value = 0, float("inf")
-        self.parameters = torch.empty(0)
+        self.parameters = torch.empty(0)  # where the value was lowest
 
     def __call__(self, parameters: Tensor) -> tuple[float, Tensor]:
         """Value and gradient, unless the race is over."""
@@ -79,8 +79,7 @@ class Race:
         self.evaluations += 1
         if value < self.value:
             self.value = value
-            if value <= self.target:
-                self.parameters = parameters.clone()
+            self.parameters = self.parameters.resize_as_(parameters).copy_(parameters)
         if value <= self.target or time.process_time() > self.end:
             raise ReachedError
         return value, gradient
@@ -193,8 +192,12 @@ def race_once(
     )
     began = time.process_time()
     scale = solver.objective.preconditioner(regularisation).sqrt_() if scaled else None
+    gained = True
     with contextlib.suppress(ReachedError):
-        run(race, start, scale, solver.memory)
+        while gained:  # whoever stops before is sent on from where it was best
+            before = race.value
+            run(race, start, scale, solver.memory)
+            start, gained = race.parameters.clone(), race.value < before
     return race, time.process_time() - began
 
 
@@ -248,10 +251,10 @@ def run_path(
             left = most_seconds - seconds
             race, took = race_once(solver, regularisation, start, target, name, left)
             seconds, evaluations = seconds + took, evaluations + race.evaluations
+            start = race.parameters.clone()
             if race.value > target:
                 reached = False
                 break
-            start = race.parameters
     weight, bias = solver.model(start)
     scores = np.asarray(data["validation"] @ weight + bias, dtype=np.float32)
     quality = average_precision(data["truth"], scores)
@@ -261,6 +264,11 @@ def run_path(
 def show_solvers(arms: list[Arm]) -> None:
     """Times as multiples of ours."""
     ours = {(arm.loss, arm.start): arm.seconds for arm in arms if arm.name == "ours"}
+
+    def times(arm: Arm) -> float:
+        ratio = arm.seconds / ours[arm.loss, arm.start]
+        return ratio if arm.reached else max(ratio, PATIENCE)
+
     print_table(
         ["loss", "start", "arm", "seconds", "times ours", "evaluations", "MB", "validation AP"],
         [
@@ -269,7 +277,7 @@ def show_solvers(arms: list[Arm]) -> None:
                 arm.start,
                 arm.name,
                 f"{arm.seconds:.2f}",
-                ("" if arm.reached else "over ") + f"{arm.seconds / ours[arm.loss, arm.start]:.2f}",
+                ("" if arm.reached else "over ") + f"{times(arm):.2f}",
                 str(arm.evaluations),
                 f"{arm.megabytes:.0f}",
                 f"{arm.average_precision:.4f}",
@@ -278,7 +286,7 @@ def show_solvers(arms: list[Arm]) -> None:
         ],
     )
     for name in dict.fromkeys(arm.name for arm in arms if arm.name != "ours"):
-        ratios = [arm.seconds / ours[arm.loss, arm.start] for arm in arms if arm.name == name]
+        ratios = [times(arm) for arm in arms if arm.name == name]
         print(f"{name}: {float(np.exp(np.mean(np.log(ratios)))):.2f} times ours (geometric mean)")
 
 
@@ -295,7 +303,9 @@ class Reader:
     average_precision: float
 
 
-def readers(config: FeatureConfig, analyzer: str, num_texts: int) -> dict[str, Callable[[], Any]]:
+def readers(
+    config: FeatureConfig, analyzer: str, num_texts: int, hashes: int
+) -> dict[str, Callable[[], Any]]:
     """The ways to make features, by the same n-grams."""
     from sklearn.feature_extraction.text import (
         HashingVectorizer,
@@ -311,14 +321,18 @@ def readers(config: FeatureConfig, analyzer: str, num_texts: int) -> dict[str, C
         "ours": lambda: TextFeatures(config),
         "TfidfVectorizer": lambda: TfidfVectorizer(**same, min_df=smallest, sublinear_tf=True),
         "HashingVectorizer": lambda: make_pipeline(
-            HashingVectorizer(**same, n_features=HASHES, alternate_sign=False, norm=None),
+            HashingVectorizer(**same, n_features=hashes, alternate_sign=False, norm=None),
             TfidfTransformer(sublinear_tf=True),
         ),
     }
 
 
 def compare_features(
-    data: dict[str, Dataset], analyzer: str, ngrams: tuple[int, int] | None, repeat: int
+    data: dict[str, Dataset],
+    analyzer: str,
+    ngrams: tuple[int, int] | None,
+    hashes: int,
+    repeat: int,
 ) -> Iterator[Reader]:
     """Each way on the training texts, and then on validation's."""
     texts, new = data["train"].texts, data["validation"].texts
@@ -326,7 +340,7 @@ def compare_features(
         raise SystemExit("these data have no texts")
     chosen = {} if ngrams is None else {f"{analyzer}_ngrams": ngrams}
     config = FeatureConfig(analyzer=analyzer, **chosen)  # type: ignore[arg-type]
-    ways = readers(config, analyzer, len(texts))
+    ways = readers(config, analyzer, len(texts), hashes)
     best: dict[str, Reader] = {}
     for _ in range(repeat):
         for name, make in ways.items():
@@ -415,6 +429,7 @@ def main() -> int:
     parser.add_argument("--arms", nargs="+", choices=list(ARMS), default=list(ARMS))
     parser.add_argument("--analyzer", choices=["word", "char"], default="word")
     parser.add_argument("--ngrams", type=int, nargs=2, help="shortest and longest")
+    parser.add_argument("--hashes", type=int, default=2**20, help="columns of HashingVectorizer")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--json", metavar="FILE", help="write the figures here as well")
     args = parser.parse_args()
@@ -422,7 +437,7 @@ def main() -> int:
     found: list[Any]
     if args.what == "features":
         ngrams = tuple(args.ngrams) if args.ngrams else None
-        found = list(compare_features(parts, args.analyzer, ngrams, args.repeat))
+        found = list(compare_features(parts, args.analyzer, ngrams, args.hashes, args.repeat))
         show_features(found)
     else:
         features = extract_features(parts["train"], parts["validation"])

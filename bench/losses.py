@@ -1,16 +1,20 @@
-"""Speed and memory of the losses over a grid of shapes, as ratios within one run.
+"""Speed and memory of ZLPR over a grid of shapes, as ratios within one run.
 
-    python bench/losses.py                      # the table, the bars
-    python bench/losses.py --plot grid.svg      # and a heat map
-    python bench/losses.py --compile            # and compiled against eager
-    python bench/losses.py --device cuda        # on a card; without bars on memory
+    python bench/losses.py --out grid.json                    # measure, print, judge
+    python bench/losses.py --out grid.json --plot grid.png    # draw what is there
+    python bench/losses.py --out grid.json --compile          # compiled against eager, too
+    python bench/losses.py --device cuda                      # on a card; without bars on memory
 
-Times are of forward plus backward in float32 on two threads. `runs` are the best of interleaved
-turns of several calls each; `single` are medians of single calls in turn, when each loss finds the
-caches as another left them; `step` is what a loss adds to a model's step right before it. The
-baselines are `F.binary_cross_entropy_with_logits` and the version of ZLPR in circulation. Memory is
-the peak resident size beyond the inputs, of a child process that runs one step, in units of the
-scores' size; the gradient, one such unit, is taken off.
+Times are of forward plus backward in float32 on two threads, the losses in turn, round by round.
+`runs` are the best of turns of several calls each; `single` are medians of single calls, when each
+loss finds the caches as another left them; `step` is what a loss adds to a model's step right
+before it. The baselines are `F.binary_cross_entropy_with_logits` and the version of ZLPR in
+circulation. A place of the grid that misses a bar is measured again, all losses for as long as
+before, at most twice, and the best turns of all rounds count, for every loss. The time may grow
+between neighbours by half more than the cells do, or than BCE's does where that grows more: there
+the scores have outgrown a cache. With `--out` every place is kept as soon as it is measured, and a
+run goes on where it stopped. Memory is the peak resident size beyond the inputs, of a child process
+that runs one step, in units of the scores' size; the gradient, one such unit, is taken off.
 """
 
 import argparse
@@ -19,8 +23,8 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
 
@@ -40,20 +44,22 @@ LABELS = (4, 28, 142, 600, 2400, 10_000)
 DENSITIES = (0.002, 0.01, 0.05, 0.1, 0.3, 0.5)
 KINDS = ("bool", "float", "soft")
 BCE, SNIPPET = "bce (torch)", "zlpr in circulation"
-TURN = 10
+TURN, TURN_SECONDS = 10, 0.002  # calls of a turn, and what it takes at most
 SMALL, LARGE = 10_000, 100_000  # cells
 JUMP = 1.5
 KEYS: tuple[Callable[..., float], ...] = (int, int, float, KINDS.index)  # the axes' order
 STEP_SHAPES = [(32, 28, 0.042), (32, 618, 0.002), (256, 600, 0.01), (256, 600, 0.3)]
 MEMORY_SHAPE = (256, 10_000)
 MEMORY_BAR = 1.2
-OTHERS_SHAPES = [(32, 28), (256, 28), (256, 600)]
-OTHERS_BAR = 2.0
+AGAIN = 2  # times that a place with a miss is measured again
+
+
+Place = tuple[int, int, float]
 
 
 @dataclass(frozen=True)
 class Point:
-    """ZLPR at one point of the grid, in microseconds."""
+    """ZLPR at one place of the grid with one kind of targets, in microseconds."""
 
     samples: int
     labels: int
@@ -66,6 +72,11 @@ class Point:
     single_bce: float
 
     @property
+    def place(self) -> Place:
+        """Batch, labels and share of positive cells."""
+        return self.samples, self.labels, self.density
+
+    @property
     def of_bce(self) -> float:
         """Of BCE's time."""
         return self.runs / self.runs_bce
@@ -75,50 +86,132 @@ class Point:
         """Of the circulating version's time."""
         return self.runs / self.runs_snippet
 
-    def bars(self) -> Iterator[tuple[str, float, float]]:
-        """What, bar, measured."""
+    def verdicts(self) -> Iterator["Verdict"]:
+        """How it stands to the bars."""
         where = f"({self.samples}, {self.labels}), {self.density:g} positive, {self.kind}"
         cells = self.samples * self.labels
-        yield f"zlpr / circulating at {where}", 0.8, self.of_snippet
+        yield Verdict(f"zlpr / circulating at {where}", 0.8, self.of_snippet, (self.place,))
         if cells < SMALL:
-            yield f"zlpr / bce at {where}", 3.0, self.of_bce
+            yield Verdict(f"zlpr / bce at {where}", 3.0, self.of_bce, (self.place,))
         elif cells >= LARGE and self.density <= 0.3:
-            yield f"zlpr / bce at {where}", 1.0 if self.density <= 0.01 else 2.0, self.of_bce
+            bar = 1.0 if self.density <= 0.01 else 2.0
+            yield Verdict(f"zlpr / bce at {where}", bar, self.of_bce, (self.place,))
+
+    def better(self, other: "Point") -> "Point":
+        """The best turns of both; the single calls of the first."""
+        names = ("runs", "runs_bce", "runs_snippet")
+        return replace(self, **{n: min(getattr(self, n), getattr(other, n)) for n in names})
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A bar and what was measured, at which places."""
+
+    what: str
+    bar: float
+    measured: float
+    places: tuple[Place, ...] = ()
+
+    @property
+    def is_met(self) -> bool:
+        """Whether it is at most the bar."""
+        return self.measured <= self.bar
 
 
 def main() -> int:
     """Measure, print and say by the exit code whether every bar is met."""
+    args = arguments()
+    torch.set_num_threads(args.threads)
+    if args.child:
+        print(peak_of_one_step(args.child))
+        return 0
+    record = Record(args.out, {"device": args.device, "threads": args.threads,
+                               "torch": torch.__version__})  # fmt: skip
+    measure_grid(record, (args.batches, args.labels, args.densities), args.device, args.seconds)
+    record.measure("step", lambda: after_a_model(args.device))
+    if args.device == "cpu":
+        record.measure("memory", lambda: {kind: memory_of(kind) for kind in (*KINDS, "indices")})
+    if args.compile:
+        record.measure("compiled", lambda: compiled(args.device))
+    points = [point for found in record.points.values() for point in found]
+    verdicts = [*judge(points), *judge_memory(record.rest)]
+    if args.json:
+        print(json.dumps(record.as_json(), indent=2))
+    else:
+        print_report(points, record.rest, verdicts)
+    if args.plot:
+        draw(points, args.plot)
+    return 0 if all(verdict.is_met for verdict in verdicts) else 1
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, help="JSON file to keep and to go on from")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument("--plot", type=Path, help="write a heat map of the grid, SVG or PNG")
     parser.add_argument("--compile", action="store_true", help="torch.compile against eager")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=120.0, help="for the grid, about")
+    parser.add_argument("--seconds", type=float, default=200.0, help="for the grid, at least")
     parser.add_argument("--batches", type=int, nargs="+", default=BATCHES, help="of the grid")
     parser.add_argument("--labels", type=int, nargs="+", default=LABELS, help="of the grid")
     parser.add_argument("--densities", type=float, nargs="+", default=DENSITIES, help="of the grid")
-    parser.add_argument("--child", help="internal")
-    args = parser.parse_args()
-    torch.set_num_threads(args.threads)
-    if args.child:
-        print(peak_of_one_step(args.child))
-        return 0
-    axes = (args.batches, args.labels, args.densities)
-    points = grid(axes, args.device, args.seconds)
-    extra = {"step": after_a_model(args.device), "others": other_losses(args.device)}
-    if args.device == "cpu":
-        extra["memory"] = {kind: memory_of(kind) for kind in (*KINDS, "indices")}
-    if args.compile:
-        extra["compiled"] = compiled(args.device)
-    verdicts = [*judge(points), *judge_rest(extra)]
-    if args.json:
-        print(json.dumps({"points": [asdict(p) for p in points], **extra}, indent=2))
-    else:
-        print_report(points, extra, verdicts)
-    if args.plot:
-        draw(points, args.plot)
-    return 0 if all(measured <= bar for _, bar, measured in verdicts) else 1
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+class Record:
+    """What has been measured, kept in a file if there is one.
+
+    Args:
+        path: The file to go on from.
+        settings: What must be the same for that.
+    """
+
+    def __init__(self, path: Path | None, settings: dict[str, object]) -> None:
+        self.path, self.settings = path, settings
+        self.points: dict[Place, list[Point]] = {}
+        self.rounds: dict[Place, int] = {}
+        self.rest: dict[str, object] = {}
+        if path is None or not path.exists():
+            return
+        kept = json.loads(path.read_text())
+        if kept["settings"] != settings:
+            raise SystemExit(f"{path} was measured with {kept['settings']}, not {settings}")
+        for row in kept["places"]:
+            found = [Point(**point) for point in row["points"]]
+            self.points[found[0].place], self.rounds[found[0].place] = found, row["rounds"]
+        self.rest = kept["rest"]
+
+    def as_json(self) -> dict[str, object]:
+        """What the file holds."""
+        places = [
+            {"rounds": self.rounds[place], "points": [asdict(point) for point in found]}
+            for place, found in self.points.items()
+        ]
+        return {"settings": self.settings, "places": places, "rest": self.rest}
+
+    def add(self, place: Place, found: list[Point]) -> None:
+        """Keep what was measured at a place, beside what was measured there before."""
+        before = self.points.get(place)
+        if before is not None:
+            found = [one.better(two) for one, two in zip(before, found, strict=True)]
+        self.points[place] = found
+        self.rounds[place] = self.rounds.get(place, 0) + 1
+        self._write()
+
+    def measure(self, name: str, function: Callable[[], object]) -> None:
+        """Keep a part besides the grid, unless it is there."""
+        if name not in self.rest:
+            self.rest[name] = function()
+            self._write()
+
+    def _write(self) -> None:
+        if self.path is not None:
+            part = self.path.with_suffix(".part")
+            part.write_text(json.dumps(self.as_json()))
+            part.replace(self.path)
 
 
 # --- what is measured ---------------------------------------------------------------------------
@@ -130,8 +223,9 @@ def steps(samples: int, labels: int, density: float, device: str) -> dict[str, C
     targets = torch.rand(samples, labels, generator=generator) < density
     scores = torch.randn(samples, labels, generator=generator).to(device).requires_grad_()
     soft = torch.where(targets, 0.9, 0.1 * torch.rand(samples, labels, generator=generator))
-    indices = torch.where(targets, torch.arange(labels), -1).sort(descending=True).values
-    indices = indices[:, : max(int(targets.sum(dim=1).max()), 1)].to(device)
+    most = max(int(targets.sum(dim=1).max()), 1)
+    indices = torch.where(targets, torch.arange(labels), -1).topk(most, sorted=False).indices
+    indices = torch.where(targets.gather(1, indices), indices, -1).to(device)
     targets, soft = targets.to(device), soft.to(device)
     floats = targets.float()
 
@@ -164,47 +258,80 @@ def seconds_of(run: Callable[[], None]) -> float:
 def in_turn(
     runs: dict[str, Callable[[], None]], seconds: float, slow: tuple[str, ...] = ()
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Best of runs of calls, and medians of single calls, in microseconds.
+    """Best of turns of calls, and medians of single calls, in microseconds.
 
-    Rounds go through all of them in turn until the time is over, three at least; the slow ones
-    have a tenth of the calls.
+    Rounds go through all of them in turn until the time is over, three at least. Turns are of one
+    call where calls are long, and the slow ones have theirs in every third round only.
     """
+    turns = {}
+    for name, run in runs.items():
+        run()  # the first is not counted
+        turns[name] = max(1, min(TURN, int(TURN_SECONDS / seconds_of(run))))
     best = dict.fromkeys(runs, float("inf"))
     singles: dict[str, list[float]] = {name: [] for name in runs}
     start = time.perf_counter()
     rounds = 0
     while rounds < 3 or time.perf_counter() - start < seconds:
-        for name, run in runs.items():
-            singles[name].append(seconds_of(run))
-        for name, run in runs.items():
-            for _ in range(1 if name in slow else TURN):
-                best[name] = min(best[name], seconds_of(run))
+        now = [name for name in runs if name not in slow or rounds % 3 == 0]
+        for name in now:
+            singles[name].append(seconds_of(runs[name]))
+        for name in now:
+            best[name] = min(best[name], turn_of(runs[name], turns[name]), singles[name][-1])
         rounds += 1
     return (
-        {name: 1e6 * min(value, *singles[name]) for name, value in best.items()},
+        {name: 1e6 * value for name, value in best.items()},
         {name: 1e6 * statistics.median(values) for name, values in singles.items()},
     )
 
 
-def grid(
-    axes: tuple[Sequence[int], Sequence[int], Sequence[float]], device: str, seconds: float
-) -> list[Point]:
-    """ZLPR at every point, small shapes first for what they say soonest."""
+def turn_of(run: Callable[[], None], calls: int) -> float:
+    """Seconds of a call, in a turn of several after one that finds what another loss left."""
+    if calls > 1:
+        run()
+    start = time.perf_counter()
+    for _ in range(calls):
+        run()
+    return (time.perf_counter() - start) / calls
+
+
+def measure_grid(
+    record: Record,
+    axes: tuple[Sequence[int], Sequence[int], Sequence[float]],
+    device: str,
+    seconds: float,
+) -> None:
+    """ZLPR at every place, small shapes first; then anew where a bar is missed."""
     places = sorted(product(*axes), key=lambda place: place[0] * place[1])
-    points = []
-    for samples, labels, density in places:
-        runs = steps(samples, labels, density, device)
-        del runs["indices"]
-        slow = (SNIPPET,) if samples * labels >= LARGE else ()
-        best, single = in_turn(runs, seconds / len(places), slow)
-        points += [
-            Point(
-                samples, labels, density, kind,
-                best[kind], best[BCE], best[SNIPPET], single[kind], single[BCE],
-            )
-            for kind in KINDS
-        ]  # fmt: skip
-    return points
+    share = seconds / len(places)
+    for place in shown(places):
+        if place not in record.points:
+            record.add(place, measure(place, device, share))
+    for _ in range(AGAIN):
+        points = [point for place in places for point in record.points[place]]
+        missed = {p for verdict in judge(points) if not verdict.is_met for p in verdict.places}
+        for place in shown([place for place in places if place in missed]):
+            if record.rounds[place] <= AGAIN:
+                record.add(place, measure(place, device, share))
+
+
+def shown(places: list[Place]) -> Iterable[Place]:
+    """The places, each announced where somebody watches."""
+    for number, place in enumerate(places, start=1):
+        if sys.stderr.isatty():
+            print(f"\r{number} of {len(places)}: {place}   ", end="", file=sys.stderr)
+        yield place
+
+
+def measure(place: Place, device: str, seconds: float) -> list[Point]:
+    """ZLPR at one place, with each kind of targets."""
+    runs = steps(*place, device)
+    del runs["indices"]
+    slow = (SNIPPET,) if place[0] * place[1] >= LARGE else ()
+    best, single = in_turn(runs, seconds, slow)
+    return [
+        Point(*place, kind, best[kind], best[BCE], best[SNIPPET], single[kind], single[BCE])
+        for kind in KINDS
+    ]
 
 
 def after_a_model(device: str, rounds: int = 60) -> list[dict[str, object]]:
@@ -231,77 +358,6 @@ def after_a_model(device: str, rounds: int = 60) -> list[dict[str, object]]:
             }
         )
     return rows
-
-
-def other_losses(device: str) -> list[dict[str, object]]:
-    """Losses of training loops against their straightforward torch version."""
-    rows: list[dict[str, object]] = []
-    for samples, labels in OTHERS_SHAPES:
-        scores = torch.randn(samples, labels, device=device, requires_grad=True)
-        targets = (torch.rand(samples, labels) < 0.1).to(device)
-        runs = {}
-        for name, plain in STRAIGHTFORWARD.items():
-            ours, truth = losses.info(name).function, targets.float()
-            for key, loss in ((name, ours), (f"{name} plain", plain)):
-
-                def run(loss: Callable[..., Tensor] = loss, truth: Tensor = truth) -> None:
-                    scores.grad = None  # noqa: B023
-                    loss(scores, truth).backward()  # noqa: B023
-
-                runs[key] = run
-        best, _ = in_turn(runs, 2.0)
-        for name in STRAIGHTFORWARD:
-            ratio = best[name] / best[f"{name} plain"]
-            rows.append({"loss": name, "shape": [samples, labels], "of_plain": ratio})
-    return rows
-
-
-def _focal(s: Tensor, y: Tensor) -> Tensor:
-    p = torch.sigmoid(s)
-    bce = F.binary_cross_entropy_with_logits(s, y, reduction="none")
-    return (bce * (1 - torch.where(y > 0, p, 1 - p)) ** 2).sum(dim=1).mean()
-
-
-def _asymmetric(s: Tensor, y: Tensor) -> Tensor:
-    p = torch.sigmoid(s)
-    shifted = (1 - p + 0.05).clamp(max=1)
-    log = y * p.clamp(min=1e-8).log() + (1 - y) * shifted.clamp(min=1e-8).log()
-    focus = (1 - (p * y + shifted * (1 - y))) ** (y + 4 * (1 - y))
-    return -(log * focus).sum(dim=1).mean()
-
-
-def _lsep(s: Tensor, y: Tensor) -> Tensor:
-    above = torch.logsumexp(torch.where(y > 0, -s, -1e9), dim=1)
-    below = torch.logsumexp(torch.where(y > 0, -1e9, s), dim=1)
-    return F.softplus(above + below).mean()
-
-
-def _dice2(s: Tensor, y: Tensor) -> Tensor:
-    p = torch.sigmoid(s)
-    both = 2 * (p * y).sum(dim=0) + 1
-    return (1 - both / ((p * p).sum(dim=0) + y.sum(dim=0) + 1)).sum()
-
-
-def _hbm(s: Tensor, y: Tensor) -> Tensor:
-    sides = []
-    for part, sign in ((y > 0, -1), (y <= 0, 1)):
-        count = part.sum(dim=1).clamp(min=1)
-        mean = torch.where(part, s.detach(), 0.0).sum(dim=1) / count
-        centred = torch.where(part, s.detach() - mean[:, None], 0.0)
-        margin = 0.8 * (centred.square().sum(dim=1) / count).sqrt()
-        terms = torch.where(part, sign * s + margin[:, None], -1e9)
-        sides.append(torch.log1p(torch.exp(torch.logsumexp(terms, dim=1))))
-    return (sides[0] + sides[1]).mean()
-
-
-STRAIGHTFORWARD: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "bce": lambda s, y: F.binary_cross_entropy_with_logits(s, y, reduction="none").sum(1).mean(),
-    "focal": _focal,
-    "asymmetric": _asymmetric,
-    "lsep": _lsep,
-    "dice2": _dice2,
-    "hbm": _hbm,
-}
 
 
 def compiled(device: str) -> list[dict[str, object]]:
@@ -352,31 +408,32 @@ def memory_of(kind: str) -> float:
 # --- what is made of it -------------------------------------------------------------------------
 
 
-def judge(points: list[Point]) -> list[tuple[str, float, float]]:
-    """The bars on the grid: what, bar, measured."""
-    verdicts = [bar for point in points for bar in point.bars()]
-    found = {(p.samples, p.labels, p.density, p.kind): p for p in points}
-    for key, place in product(found, range(4)):
-        axis = sorted({other[place] for other in found}, key=KEYS[place])
-        for other in axis[axis.index(key[place]) + 1 :][:1]:
-            ours, theirs = found[key], found[(*key[:place], other, *key[place + 1 :])]
-            # Between neighbours the time may grow by so much more than the cells do.
-            cells = theirs.samples * theirs.labels / (ours.samples * ours.labels)
-            jump = max(theirs.runs / ours.runs / cells, ours.runs / theirs.runs)
-            verdicts.append((f"jump from {key} to {other}", JUMP, jump))
+def judge(points: list[Point]) -> list[Verdict]:
+    """The bars on the grid, at each point and between neighbours."""
+    verdicts = [verdict for point in points for verdict in point.verdicts()]
+    found = {(*p.place, p.kind): p for p in points}
+    for key, axis in product(found, range(4)):
+        values = sorted({other[axis] for other in found}, key=KEYS[axis])
+        for value in values[values.index(key[axis]) + 1 :][:1]:
+            one, two = found[key], found[(*key[:axis], value, *key[axis + 1 :])]
+            what = f"jump from {key} to {value}"
+            verdicts.append(Verdict(what, JUMP, jump(one, two), (one.place, two.place)))
     return verdicts
 
 
-def judge_rest(extra: dict[str, object]) -> list[tuple[str, float, float]]:
-    """The bars on memory and on the other losses."""
-    verdicts = [
-        (f"memory of {kind} targets / scores at {MEMORY_SHAPE}", MEMORY_BAR, share)
-        for kind, share in extra.get("memory", {}).items()  # type: ignore[attr-defined]
+def jump(one: Point, two: Point) -> float:
+    """By how much more the time grows between neighbours than the cells, or than BCE's does."""
+    cells = max(two.samples * two.labels / (one.samples * one.labels), 1.0)
+    expected = max(cells, two.runs_bce / one.runs_bce)
+    return max(two.runs / one.runs / expected, one.runs / two.runs)
+
+
+def judge_memory(rest: dict[str, object]) -> list[Verdict]:
+    """The bars on memory."""
+    return [
+        Verdict(f"memory of {kind} targets / scores at {MEMORY_SHAPE}", MEMORY_BAR, share)
+        for kind, share in rest.get("memory", {}).items()  # type: ignore[attr-defined]
     ]
-    for row in extra["others"]:  # type: ignore[attr-defined]
-        what = f"{row['loss']} / its plain version at {tuple(row['shape'])}"
-        verdicts.append((what, OTHERS_BAR, row["of_plain"]))
-    return verdicts
 
 
 def draw(points: list[Point], path: Path) -> None:
@@ -404,11 +461,7 @@ def draw(points: list[Point], path: Path) -> None:
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
-def print_report(
-    points: list[Point],
-    extra: dict[str, object],
-    verdicts: list[tuple[str, float, float]],
-) -> None:
+def print_report(points: list[Point], rest: dict[str, object], verdicts: list[Verdict]) -> None:
     """Tables of what was measured, and how it stands to the bars."""
     print(f"{'batch x labels':>16}{'positive':>9} {'kind':<6}{'us':>9}"
           f"{'/ bce':>7}{'/ circ.':>8}{'single / bce':>14}")  # fmt: skip
@@ -417,14 +470,15 @@ def print_report(
             f"{p.samples:>7} x{p.labels:>7}{p.density:>9.3f} {p.kind:<6}{p.runs:>9.0f}"
             f"{p.of_bce:>7.2f}{p.of_snippet:>8.2f}{p.single / p.single_bce:>14.2f}"
         )
-    for name, found in extra.items():
+    for name, found in rest.items():
         print(f"\n{name}")
         for row in found.items() if isinstance(found, dict) else found:  # type: ignore[attr-defined]
             print("  ", row)
-    missed = [verdict for verdict in verdicts if verdict[2] > verdict[1]]
-    print(f"\n{len(verdicts) - len(missed)} of {len(verdicts)} bars met")
-    for what, bar, measured in missed:
-        print(f"MISSED {measured:7.3f} <= {bar:<4} {what}")
+    missed = [verdict for verdict in verdicts if not verdict.is_met]
+    print(f"\nbars: met {len(verdicts) - len(missed)} of {len(verdicts)}, missed:"
+          + ("" if missed else " none"))  # fmt: skip
+    for verdict in missed:
+        print(f"  {verdict.measured:7.3f} <= {verdict.bar:<4} {verdict.what}")
 
 
 if __name__ == "__main__":

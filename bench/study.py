@@ -87,7 +87,7 @@ def mean_table(results: Results, columns: Sequence[Column], title: str) -> Table
 
 
 def _mean_over_sets(results: Results, loss: str, column: Column) -> float | None:
-    spreads = [Spread.of(results.get(setting, loss, column)) for setting in results.settings]
+    spreads = [Spread.of(results.get(contest, loss, column)) for contest in results.contests]
     known = [printed(spread.mean) for spread in spreads if spread is not None]
     return float(np.mean(known)) if len(known) == len(spreads) else None
 
@@ -99,12 +99,12 @@ def duel(results: Results, ours: str, theirs: str, column: Column) -> dict[str, 
     sign = 1 if column.metric.larger_is_better else -1
     differences, clear = [], {"ahead": 0, "behind": 0}
     p_values = []
-    for setting in results.settings:
-        a, b = results.get(setting, ours, column), results.get(setting, theirs, column)
+    for contest in results.contests:
+        a, b = results.get(contest, ours, column), results.get(contest, theirs, column)
         if not a or not b:
             continue
         differences.append(sign * 100 * (np.mean(list(a.values())) - np.mean(list(b.values()))))
-        p_value = paired_p_value(a, b, results.test_shares[setting])
+        p_value = paired_p_value(a, b, results.test_shares[contest])
         p_values.append(1.0 if p_value is None else p_value)
     for difference, p_value in zip(differences, holm(p_values), strict=True):
         if p_value <= 0.05:
@@ -149,9 +149,9 @@ def spread_table(results: Results, losses: Sequence[str]) -> Table:
         cells = []
         for column in columns:
             gaps = []
-            for setting in results.settings:
+            for contest in results.contests:
                 means = [
-                    np.mean(list(results.get(setting, loss, column).values())) for loss in losses
+                    np.mean(list(results.get(contest, loss, column).values())) for loss in losses
                 ]
                 gaps.append(100 * (max(means) - min(means)))
             cells.append(TableCell(f"{np.mean(gaps):.2f}", float(np.mean(gaps))))

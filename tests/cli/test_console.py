@@ -16,6 +16,35 @@ with standard_streams() as trouble:
 MANY = "[say('line ' * 50) for _ in range(5000)]"  # far more than a pipe holds
 
 
+def test_sentences_fold_to_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [["one", "1", "a sentence that is longer than the room for it"], ["two", "2", "short"]]
+    monkeypatch.setenv("COLUMNS", "40")
+    _console.print_table(["name", "n", "what it is"], rows, last_folds=True)
+    assert capsys.readouterr().out.splitlines() == [
+        "name  n  what it is",
+        "----  -  ------------------------------",
+        "one   1  a sentence that is longer than",
+        "         the room for it",
+        "two   2  short",
+    ]
+    monkeypatch.setenv("COLUMNS", "20")  # no room: the terminal breaks the lines itself
+    _console.print_table(["name", "n", "what it is"], rows, last_folds=True)
+    assert len(capsys.readouterr().out.splitlines()) == 4
+
+
+@pytest.mark.parametrize("command", ["models", "data list", "losses"])
+def test_the_lists_fit_a_terminal_that_has_room_for_them(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = {"models": 80}.get(command, 104)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert main(command.split()) == 0
+    table = capsys.readouterr().out.split("\n\n")[0]
+    assert max(map(len, table.splitlines())) <= columns
+
+
 def shell(command, **environment):
     """What a shell says of a command line with `python` in it."""
     import os

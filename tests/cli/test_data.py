@@ -211,7 +211,7 @@ def test_prepare_takes_named_columns(tmp_path, capsys):
     assert load(tmp_path / "o").label_names == ("E06C",)
     code, _, err = zlpr(capsys, *command, "--column", "colour=red")
     assert code == 2
-    assert "expected FIELD=NAME" in err
+    assert "expected one of title, abstract, ipc, id before the sign" in err
 
 
 def test_prepare_overwrites_only_where_asked(tmp_path, capsys):

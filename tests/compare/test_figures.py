@@ -6,11 +6,11 @@ import pytest
 
 from tests.compare.synthetic import DECIDING, grid, record
 from zlpr.compare import figures
-from zlpr.compare.results import Results, Setting
+from zlpr.compare.results import Contest, Results
 
 RECORDS = grid()
 RESULTS = Results.from_records(RECORDS)
-TOY = Setting("toy", "linear")
+TOY = Contest("toy", "linear")
 
 
 def words(figure) -> list[str]:
@@ -51,7 +51,7 @@ def test_the_other_plots_come_in_pairs_and_name_the_losses(draw):
 
 
 def test_what_was_not_recorded_is_not_drawn():
-    other = Setting("other", "linear")
+    other = Contest("other", "linear")
     assert figures.training_curves(RECORDS, other) == []
     assert figures.time_against_quality(RECORDS, other) is None
     assert figures.empty_predictions(RECORDS, other) is None

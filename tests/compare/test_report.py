@@ -77,7 +77,7 @@ def test_the_page_needs_no_network(page):
 
 def test_figures_take_their_colours_from_the_page(page):
     figures = re.findall(r"<svg .*?</svg>", page, flags=re.DOTALL)
-    # per setting: six dot plots, time, empty predictions, and three kinds that come in pairs
+    # per contest: six dot plots, time, empty predictions, and three kinds that come in pairs
     assert len(figures) == 2 * 14
     for figure in figures:
         assert "var(--ink)" in figure
@@ -152,15 +152,15 @@ def trained_once(**changes):
 
 def test_an_encoders_best_epoch_is_said_to_be_chosen():
     text = " ".join(method([trained_once(model="hf:bert-base-uncased")]))
-    assert "With an encoder every loss was trained once" in text
+    assert "With the model hf every loss was trained once" in text
     assert "the epoch that is best by average_precision on validation was kept" in text
     assert "nothing was chosen" not in text
-    assert "linear model" not in text
+    assert "model linear" not in text
     fixed = trained_once(training={"regularisation": 1.0})
     both = " ".join(method([fixed, trained_once(model="hf:bert-base-uncased")]))
-    assert "With the linear model every loss was trained once" in both
+    assert "With the model linear every loss was trained once" in both
     assert "nothing was chosen for it" in both
-    assert "With an encoder every loss was trained once" in both
+    assert "With the model hf every loss was trained once" in both
 
 
 def test_losses_that_all_choose_are_not_said_to_take_no_training():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from zlpr.compare.results import FITTED, METRICS, OWN, Results, Setting
+from zlpr.compare.results import FITTED, METRICS, OWN, Contest, Results
 from zlpr.compare.statistics import (
     Spread,
     Wins,
@@ -26,10 +26,10 @@ def results_of(table, column=SUBSET, share=0.125):
     """Results from {data: {loss: [figure per seed]}}."""
     values, settings = {}, []
     for data, row in table.items():
-        setting = Setting(data, "linear")
-        settings.append(setting)
+        contest = Contest(data, "linear")
+        settings.append(contest)
         for loss, figures in row.items():
-            values[(setting, loss, column.metric.name, column.decoding)] = dict(enumerate(figures))
+            values[(contest, loss, column.metric.name, column.decoding)] = dict(enumerate(figures))
     losses = tuple(dict.fromkeys(loss for row in table.values() for loss in row))
     return Results(tuple(settings), losses, values, dict.fromkeys(settings, share))
 
@@ -124,8 +124,8 @@ def test_several_comparisons_need_a_larger_lead_as_holm_has_it():
     rng = np.random.default_rng(3)
     best = 0.7 + rng.normal(0, 0.01, 5)
     rivals = {f"r{i}": list(best - 0.03 + rng.normal(0, 0.01, 5)) for i in range(8)}
-    setting = Setting("toy", "linear")
-    stand = standing(results_of({"toy": {"best": list(best), **rivals}}), setting, SUBSET)
+    contest = Contest("toy", "linear")
+    stand = standing(results_of({"toy": {"best": list(best), **rivals}}), contest, SUBSET)
     lead = {loss: float(np.mean(best - np.array(values))) for loss, values in rivals.items()}
     shown = {loss for loss in rivals if lead[loss] >= stand.leads[loss]}
     assert shown <= set(rivals) - set(stand.within_noise)  # Holm's later steps may add some
@@ -134,7 +134,7 @@ def test_several_comparisons_need_a_larger_lead_as_holm_has_it():
 
 def test_one_seed_shows_nothing():
     stand = standing(
-        results_of({"toy": {"a": [0.5], "b": [0.4]}}), Setting("toy", "linear"), SUBSET
+        results_of({"toy": {"a": [0.5], "b": [0.4]}}), Contest("toy", "linear"), SUBSET
     )
     assert stand.leads == {"b": None}
     assert stand.lead_that_shows is None
@@ -148,14 +148,14 @@ def test_holm_is_the_step_down_procedure():
 
 def test_the_best_is_the_largest_or_the_smallest_as_the_metric_wants():
     table = {"toy": {"a": [0.50, 0.52], "b": [0.60, 0.62]}}
-    setting = Setting("toy", "linear")
-    assert standing(results_of(table), setting, SUBSET).best == ("b",)
-    assert standing(results_of(table, RANK_LOSS), setting, RANK_LOSS).best == ("a",)
+    contest = Contest("toy", "linear")
+    assert standing(results_of(table), contest, SUBSET).best == ("b",)
+    assert standing(results_of(table, RANK_LOSS), contest, RANK_LOSS).best == ("a",)
 
 
 def test_figures_that_print_alike_tie_and_count_for_each():
     table = {"toy": {"a": [0.50001], "b": [0.50004], "c": [0.4]}}
-    assert standing(results_of(table), Setting("toy", "linear"), SUBSET).best == ("a", "b")
+    assert standing(results_of(table), Contest("toy", "linear"), SUBSET).best == ("a", "b")
     wins = count_wins(results_of(table), SUBSET)
     assert {loss: entry.total for loss, entry in wins.items()} == {"a": 1, "b": 1, "c": 0}
     assert all(entry.clear == 0 for entry in wins.values())
@@ -165,17 +165,44 @@ def test_a_win_is_clear_only_if_every_rival_is_beaten_beyond_chance():
     far = [0.50, 0.51, 0.50, 0.51, 0.50]
     best = [0.70, 0.71, 0.71, 0.70, 0.72]
     near = [0.69, 0.72, 0.70, 0.71, 0.71]
-    setting = Setting("toy", "linear")
+    contest = Contest("toy", "linear")
     clear = results_of({"toy": {"best": best, "far": far}})
-    assert standing(clear, setting, SUBSET).clear
+    assert standing(clear, contest, SUBSET).clear
     assert count_wins(clear, SUBSET)["best"] == Wins(1, 1)
     noisy = results_of({"toy": {"best": best, "near": near, "far": far}})
-    assert standing(noisy, setting, SUBSET).within_noise == ("near",)
+    assert standing(noisy, contest, SUBSET).within_noise == ("near",)
     assert count_wins(noisy, SUBSET)["best"] == Wins(1, 0)
 
 
 def test_without_a_rival_there_is_no_win():
     assert count_wins(results_of({"toy": {"alone": [0.9, 0.8]}}), SUBSET)["alone"] == Wins(0, 0)
+
+
+def test_an_unfinished_grid_is_compared_on_the_seeds_that_are_there():
+    """b is better on every split; a lacks the hard one, which makes its own mean the higher one."""
+    contest = Contest("toy", "linear")
+    results = results_of({"toy": {"a": [0.80, 0.82], "b": [0.81, 0.83, 0.40]}})
+    stand = standing(results, contest, SUBSET)
+    assert stand.best == ("b",)
+    assert count_wins(results, SUBSET) == {"a": Wins(0, 0), "b": Wins(1, 0)}
+
+
+def test_no_loss_is_best_where_no_two_have_a_seed_in_common():
+    contest = Contest("toy", "linear")
+    results = results_of({"toy": {"a": [0.8], "b": [0.9]}})
+    key = (contest, "b", SUBSET.metric.name, SUBSET.decoding)
+    results = replace(results, values={**results.values, key: {7: 0.9}})
+    stand = standing(results, contest, SUBSET)
+    assert (stand.best, stand.within_noise, stand.clear) == ((), (), False)
+    assert count_wins(results, SUBSET) == {"a": Wins(0, 0), "b": Wins(0, 0)}
+
+
+def test_ranks_are_of_matched_seeds():
+    table = {f"set{i}": {"a": [0.9, 0.2], "b": [0.8, 0.1], "c": [0.85]} for i in range(8)}
+    test = rank_test(results_of(table), SUBSET)
+    assert test is None  # c lacks a seed on every set, and two losses are too few
+    both = {f"set{i}": {"a": [0.9, 0.2], "b": [0.8], "c": [0.85]} for i in range(8)}
+    assert rank_test(results_of(both), SUBSET).ranks == (1, 3, 2)
 
 
 def make_blocks(count, order=("a", "b", "c", "d")):

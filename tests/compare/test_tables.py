@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 
 from tests.compare.synthetic import grid, record
-from zlpr.compare.results import OWN, Results, Setting
+from zlpr.compare.results import OWN, Contest, Results
 from zlpr.compare.statistics import RankTest
 from zlpr.compare.tables import (
     all_tables,
+    contest_table,
     figures_csv,
     paper_table,
     rank_table,
-    setting_table,
     terminal_rows,
     terminal_tables,
     to_latex,
@@ -22,17 +22,33 @@ from zlpr.compare.tables import (
 from zlpr.data import published
 
 RESULTS = Results.from_records(grid())
-SETTING = Setting("toy", "linear")
+SETTING = Contest("toy", "linear")
 
 
 def test_every_column_with_figures_has_a_best():
-    table = setting_table(RESULTS, SETTING)
+    table = contest_table(RESULTS, SETTING)
     for place in range(len(table.columns)):
         assert any(cells[place].best for _, cells in table.rows)
 
 
+def test_a_loss_that_lacks_seeds_gets_no_star_and_its_number_of_seeds():
+    records = [*grid(losses=("zlpr", "bce")), record(loss="focal", quality=0.3, seed=1)]
+    table = contest_table(Results.from_records(records), SETTING, OWN)
+    rows = dict(table.rows)
+    assert not any(cell.best or cell.within_noise for cell in rows["focal"])
+    assert all(cell.best for cell in rows["zlpr"])
+    assert {cell.seeds for cell in rows["focal"]} == {1}
+    assert {cell.seeds for cell in rows["zlpr"]} == {None}
+    _, lines = terminal_rows(table)
+    assert all(text.endswith("(n=1)") for text in lines[-2][1:])
+    for text in (to_markdown(table), to_latex(table)):
+        assert text.count("(n=1)") == len(OWN)
+        assert "Not all runs are there" in text
+    assert not contest_table(RESULTS, SETTING).note
+
+
 def test_rankers_have_no_figure_at_an_own_bound():
-    table = setting_table(RESULTS, SETTING, OWN)
+    table = contest_table(RESULTS, SETTING, OWN)
     cells = dict(table.rows)["lsep"]
     assert [cell.text for cell in cells[:4]] == ["–"] * 4
     assert all(cell.value is not None for cell in cells[4:])
@@ -47,7 +63,7 @@ def test_the_papers_wins_table_shows_its_counts():
 
 def test_markdown_has_as_many_cells_in_each_line_as_headings():
     lines = [
-        line for line in to_markdown(setting_table(RESULTS, SETTING)).splitlines() if "|" in line
+        line for line in to_markdown(contest_table(RESULTS, SETTING)).splitlines() if "|" in line
     ]
     assert len({line.count("|") for line in lines}) == 1
     assert len(lines) == 2 + len(RESULTS.losses) + 1  # and the lead that shows
@@ -55,8 +71,8 @@ def test_markdown_has_as_many_cells_in_each_line_as_headings():
 
 
 def test_latex_escapes_and_balances():
-    table = setting_table(
-        Results.from_records(grid(datasets=["a_b & 100%"])), Setting("a_b & 100%", "linear")
+    table = contest_table(
+        Results.from_records(grid(datasets=["a_b & 100%"])), Contest("a_b & 100%", "linear")
     )
     text = to_latex(table)
     assert r"a\_b \& 100\%" in text
@@ -76,13 +92,13 @@ def test_terminal_tables_fit_a_terminal():
 
 def test_the_papers_figures_stand_beside_ours_on_its_sets_only():
     results = Results.from_records(grid(datasets=("GoEmotions", "toy")))
-    table = paper_table(results, Setting("GoEmotions", "linear"))
+    table = paper_table(results, Contest("GoEmotions", "linear"))
     cells = dict(zip(table.columns, dict(table.rows)["zlpr"], strict=True))
     assert cells["SubACC, BERT"].value == published.result(
         "GoEmotions", "bert", "zlpr", "subset_accuracy"
     )
     assert cells["SubACC, ours"].deviation
-    assert paper_table(results, Setting("toy", "linear")) is None
+    assert paper_table(results, Contest("toy", "linear")) is None
 
 
 def test_ranks_need_enough_data_sets():

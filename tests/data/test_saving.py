@@ -100,3 +100,17 @@ def test_labels_that_no_line_can_hold_are_refused(tmp_path):
 def test_data_without_a_split_is_refused(tmp_path):
     with pytest.raises(ValueError, match="no split"):
         save(demo.make(10), tmp_path / "out")
+
+
+@pytest.mark.parametrize("names", [("1", "3", "7"), ("1", "2", "3"), ("2", "0", "1")])
+def test_labels_that_are_numbers_come_back_as_these_numbers(names, tmp_path):
+    data = Dataset.from_label_sets(
+        [{names[0]}, {names[1]}, set(names)],
+        label_names=names,
+        features=np.eye(3),
+        split=np.array(["train", "validation", "test"]),
+    )
+    files = save(data, tmp_path / "out")
+    assert load(tmp_path / "out").label_sets() == data.label_sets()
+    assert load(tmp_path / "out").label_names == names
+    assert load(files[1]).label_sets() == [(names[1],)]

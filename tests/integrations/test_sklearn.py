@@ -10,6 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 from tests.models import fitted
+from zlpr.decoding import SetPosterior
 from zlpr.integrations.sklearn import MultiLabelClassifier
 
 
@@ -33,9 +34,9 @@ def data():
 
 def test_it_is_one_vs_rest_logistic_regression_for_binary_cross_entropy(data):
     X, train, Z, _ = data
-    ours = MultiLabelClassifier("bce", regularisation=1.0, tol=1e-9, max_iter=500).fit(
-        X, train.labels.toarray()
-    )
+    ours = MultiLabelClassifier(
+        "bce", regularisation=1.0, decode="zero", tol=1e-9, max_iter=500
+    ).fit(X, train.labels.toarray())
     theirs = OneVsRestClassifier(LogisticRegression(tol=1e-8)).fit(X, train.labels.toarray())
     np.testing.assert_allclose(ours.decision_function(Z), theirs.decision_function(Z), atol=2e-2)
     np.testing.assert_allclose(ours.predict_proba(Z), theirs.predict_proba(Z), atol=5e-3)
@@ -82,12 +83,34 @@ def test_it_works_in_pipelines_searches_and_cross_validation(data):
     assert cross_val_score(clone(pipeline), train.texts, sets, cv=3).shape == (3,)
 
 
-@pytest.mark.parametrize("decode", ["threshold", "per_label_threshold", "expected_f1"])
+@pytest.mark.parametrize("decode", ["threshold", "expected_f1", "feature_count"])
 def test_a_rule_may_be_fitted_on_a_part_held_out(data, decode):
     X, train, Z, test = data
     classifier = MultiLabelClassifier(decode=decode, random_state=0).fit(X, train.labels)
     assert classifier.decoder_.to_config()["rule"] == decode
     assert classifier.predict(Z).shape == test.labels.shape
+
+
+def test_probabilities_are_fitted_on_the_part_held_out():
+    generator = np.random.default_rng(0)
+    y = np.eye(4, dtype=int)[generator.integers(4, size=1000)]  # one of four labels
+    X = y + generator.normal(size=y.shape)
+    classifier = MultiLabelClassifier(random_state=0).fit(X, y)
+    assert isinstance(classifier.calibrator_, SetPosterior)
+    chances = classifier.predict_proba(X)
+    np.testing.assert_allclose(chances.sum(axis=1), 1.0, atol=0.05)
+    bare = MultiLabelClassifier(random_state=0, decode="zero").fit(X, y)
+    link = 1 / (1 + np.exp(-2 * bare.decision_function(X)))
+    np.testing.assert_allclose(bare.predict_proba(X), link)
+
+
+def test_a_seed_makes_fits_repeatable_and_the_bound_at_zero_needs_none(data):
+    X, train, Z, _ = data
+    for options in ({"random_state": 3}, {"decode": "zero"}):
+        one, two = (MultiLabelClassifier(**options).fit(X, train.labels) for _ in range(2))
+        np.testing.assert_array_equal(one.coef_, two.coef_)
+        assert one.decoder_ == two.decoder_
+        np.testing.assert_array_equal(one.predict_proba(Z), two.predict_proba(Z))
 
 
 def test_a_loss_that_ranks_is_not_cut_at_zero(data):
@@ -104,6 +127,8 @@ def test_a_loss_that_ranks_is_not_cut_at_zero(data):
         ({"loss": "zlrp"}, "zlrp"),
         ({"decode": "threshold", "validation_fraction": 2}, "validation_fraction"),
         ({"loss_params": {"gamma": 1}}, "gamma"),
+        ({"max_iter": 0}, "max_iter 0: expected a whole number of at least 1, or None"),
+        ({"max_iter": 2.5}, "max_iter 2.5"),
     ],
 )
 def test_wrong_options_are_named(data, options, message):

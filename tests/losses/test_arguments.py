@@ -5,6 +5,7 @@ import torch
 
 from tests.losses.samples import ALL, PAIRS, Case, scores_and_targets
 from zlpr import losses
+from zlpr.losses import _arguments as arguments
 from zlpr.losses import sparse_zlpr_loss, zlpr_loss
 
 by_name = pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
@@ -160,3 +161,32 @@ def test_thresholds_are_checked() -> None:
         ValueError, match=r"threshold must be .* \(6, 1\) \(per sample\), got \(6,\)"
     ):
         zlpr_loss(scores, targets, threshold=torch.zeros(6))
+
+
+@pytest.mark.parametrize("as_view", [False, True])
+def test_a_weight_is_looked_at_again_when_it_has_changed(
+    as_view: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[int] = []
+    original = arguments.extremes
+    monkeypatch.setattr(arguments, "extremes", lambda w: looks.append(1) or original(w))
+    scores, weight = torch.zeros(2, 3), torch.ones(3)
+    for _ in range(3):
+        arguments.check_weight("label_weight", weight, scores)
+    assert len(looks) == 1
+    (weight[1:] if as_view else weight).sub_(2.0)
+    with pytest.raises(ValueError, match="label_weight must not be negative, got -1"):
+        arguments.check_weight("label_weight", weight, scores)
+
+
+def test_other_weights_are_looked_at() -> None:
+    scores = torch.zeros(2, 3)
+    arguments.check_weight("label_weight", torch.ones(3), scores)
+    with pytest.raises(ValueError, match="must not be negative"):
+        arguments.check_weight("label_weight", -torch.ones(3), scores)
+    with torch.inference_mode():  # where changes are not counted
+        weight = torch.ones(3)
+        arguments.check_weight("label_weight", weight, scores)
+        weight.neg_()
+        with pytest.raises(ValueError, match="must not be negative"):
+            arguments.check_weight("label_weight", weight, scores)

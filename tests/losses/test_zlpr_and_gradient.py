@@ -1,17 +1,18 @@
-"""The fast way for few positive labels equals the formula, block by block and in every corner."""
+"""Values and gradients made together equal the formula's, block by block and in every corner."""
 
 import math
+import re
 
 import pytest
 import torch
-from torch._inductor import metrics
+from torch._inductor.utils import run_and_get_code
 from torch.autograd import forward_ad
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from zlpr.losses import _zlpr_and_gradient as core
 from zlpr.losses import sparse_zlpr_loss, zlpr_loss
-from zlpr.losses._arguments import Weighting
+from zlpr.losses._arguments import MODERATE, Weighting
 
 LABELS = 40
 
@@ -329,6 +330,31 @@ def test_the_way_of_other_devices(kind, weights, spread, monkeypatch):
     assert_like_the_formula(kind, scores, targets, 5e-6, **weighted(weights, (9,)))
 
 
+@pytest.mark.parametrize("name", ["label_weight", "pos_weight"])
+@pytest.mark.parametrize("bound", MODERATE, ids=["small", "large"])
+@pytest.mark.parametrize("is_within", [True, False])
+def test_weights_that_can_decide_which_term_is_the_largest(name, bound, is_within, monkeypatch):
+    monkeypatch.setattr(core, "_is_on_cpu", lambda tensor: False)
+    general = []
+    original = core._coefficients
+    monkeypatch.setattr(core, "_coefficients", lambda *a: general.append(1) or original(*a))
+    scores, targets = draw((9,), 60.0), few((9,))
+    weight = torch.ones(LABELS)
+    weight[::3] = bound if is_within else 4 * bound if bound > 1 else bound / 4
+    assert_like_the_formula("bool", scores, targets, 1e-5, **{name: weight})
+    assert len(general) == (0 if is_within else 1)
+
+
+def test_a_tiny_weight_of_a_high_score_leaves_the_other_terms(monkeypatch):
+    monkeypatch.setattr(core, "_is_on_cpu", lambda tensor: False)
+    scores, targets = torch.zeros(1, LABELS), torch.zeros(1, LABELS, dtype=torch.bool)
+    scores[0, 0], scores[0, 1] = 120.0, 10.0
+    weight = torch.ones(LABELS)
+    weight[0] = 1e-38
+    for given in (weight, weight * (weight == 1)):
+        assert_like_the_formula("bool", scores, targets, label_weight=given)
+
+
 # --- the kernels that a device has to start -----------------------------------------------------
 
 NO_KERNELS = {
@@ -362,33 +388,55 @@ def kernels_of(kind, **options):
     return len(kernels.names)
 
 
-@pytest.mark.parametrize(("kind", "bar"), [("bool", 20), ("soft", 24), ("indices", 24)])
-def test_few_kernels_are_started(kind, bar, monkeypatch):
-    monkeypatch.setattr(core, "_is_on_cpu", lambda tensor: False)
-    plain = kernels_of(kind)
-    assert plain <= bar
-    assert kernels_of(kind, label_mask=torch.ones(LABELS, dtype=torch.bool)) <= plain + 4
+BARS = {"bool": 20, "soft": 24, "indices": 24}
+MASK, WEIGHT = torch.arange(LABELS) % 5 > 0, torch.linspace(0.1, 1.1, LABELS)
+SOME = torch.where(MASK, WEIGHT, 0.0)
 
 
-def test_weights_start_few_kernels_more(monkeypatch):
+@pytest.mark.parametrize("kind", BARS)
+def test_few_kernels_are_started(kind, monkeypatch):
     monkeypatch.setattr(core, "_is_on_cpu", lambda tensor: False)
-    weight = torch.rand(LABELS) + 0.1
-    # to check and to multiply by, each
-    assert kernels_of("soft", label_weight=weight) <= kernels_of("soft") + 2
-    assert kernels_of("soft", label_weight=weight, pos_weight=weight) <= kernels_of("soft") + 4
-    assert kernels_of("bool", label_weight=weight) <= kernels_of("soft") + 2
+    assert kernels_of(kind) <= BARS[kind]
+
+
+@pytest.mark.parametrize("kind", BARS)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"label_mask": MASK},
+        {"label_weight": 2.0},
+        {"label_weight": WEIGHT},
+        {"label_weight": SOME},
+        {"pos_weight": WEIGHT},
+        {"label_mask": MASK, "label_weight": WEIGHT},
+        {"label_weight": WEIGHT, "pos_weight": WEIGHT},
+        {"label_mask": MASK, "label_weight": WEIGHT, "pos_weight": WEIGHT},
+    ],
+    ids=lambda options: "_and_".join(options),
+)
+def test_mask_and_weights_start_at_most_four_kernels_more(kind, options, monkeypatch):
+    monkeypatch.setattr(core, "_is_on_cpu", lambda tensor: False)
+    assert kernels_of(kind, **options) <= kernels_of(kind) + 4
 
 
 @pytest.mark.slow
-def test_the_compiled_formula_is_fused():
-    # In eager mode the same takes some sixty operations.
+def test_the_compiled_formula_is_one_pass_over_the_rows_each_way():
+    # Forward, each row in turn: its largest terms, then its two sums, which wait for them. The mean
+    # waits for all rows, and the gradient for what is upstream; its cells share two numbers a row
+    # and side.
     scores, targets = draw((64,), 1.0).requires_grad_(), few((64,))
     torch._dynamo.reset()
-    metrics.reset()
-    compiled = torch.compile(zlpr_loss, fullgraph=True)
-    loss = compiled(scores, targets)
-    loss.backward()
-    assert metrics.generated_kernel_count <= 13
+
+    def step():
+        loss = torch.compile(zlpr_loss, fullgraph=True)(scores, targets)
+        loss.backward()
+        return loss
+
+    loss, (forward, backward) = run_and_get_code(step)
+    for code, over_rows, over_cells in ((forward, 2, 3), (backward, 3, 1)):
+        assert code.count("cpp_pybinding(") == 1  # so many functions
+        assert len(re.findall(r"for\(int64_t x0=", code)) <= over_rows
+        assert len(re.findall(r"for\(int64_t x1=", code)) <= over_cells
     assert_close(loss.double(), formula(scores.detach(), targets), rtol=1e-6, atol=0)
     eager = scores.detach().requires_grad_()
     zlpr_loss(eager, targets).backward()

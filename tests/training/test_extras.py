@@ -13,7 +13,7 @@ from zlpr._errors import UserError
 from zlpr.losses import zlpr_divergence
 from zlpr.training import TrainingConfig, fit
 from zlpr.training import extras as module
-from zlpr.training.extras import RADIUS, Extras, Mixture, adversarial_step, objective
+from zlpr.training.extras import RADIUS, Extras, Mixture, adversarial_step, pass_over_batch
 
 
 def batch(folder: Path, rows: int = 6) -> tuple[Any, dict[str, Tensor], Tensor]:
@@ -25,7 +25,9 @@ def batch(folder: Path, rows: int = 6) -> tuple[Any, dict[str, Tensor], Tensor]:
 def passed(folder: Path, real: Tensor | None = None, **options: float) -> Any:
     network, inputs, targets = batch(folder)
     torch.manual_seed(3)
-    return objective(network, network, inputs, targets, real, Extras(link_scale=2.0, **options))
+    return pass_over_batch(
+        network, network, inputs, targets, real, Extras(link_scale=2.0, **options)
+    )
 
 
 def bernoulli_divergence(scores: Tensor, other: Tensor, scale: float) -> Tensor:
@@ -34,7 +36,7 @@ def bernoulli_divergence(scores: Tensor, other: Tensor, scale: float) -> Tensor:
     return (p * (p / q).log() + (1 - p) * ((1 - p) / (1 - q)).log()).sum(dim=-1)
 
 
-def test_without_extras_the_objective_is_the_networks_scores_and_the_targets(bert: Path) -> None:
+def test_without_extras_a_pass_gives_the_networks_scores_and_the_targets(bert: Path) -> None:
     network, inputs, targets = batch(bert)
     torch.manual_seed(3)
     expected = network(**inputs).logits
@@ -79,7 +81,7 @@ def test_r_drop_has_nothing_to_compare_without_dropout(still_bert: Path) -> None
 def test_mixing_scores_is_mixing_the_features_of_the_last_layer(bert: Path) -> None:
     network, inputs, targets = batch(bert)
     torch.manual_seed(3)
-    plain = network(**inputs)  # draws the same dropout as the objective does
+    plain = network(**inputs)  # draws the same dropout as the pass does
     mixture = Mixture.draw(len(targets), 0.7)
     layers = [m for m in network.modules() if isinstance(m, nn.Linear)]
     handle = layers[-1].register_forward_pre_hook(lambda _m, args: (mixture(args[0]),))
@@ -145,7 +147,9 @@ def test_virtual_adversarial_training_adds_the_divergence_under_the_worst_step(
 
 def test_the_adversarial_penalty_holds_the_clean_scores_fixed(still_bert: Path) -> None:
     network, inputs, targets = batch(still_bert)
-    result = objective(network, network, inputs, targets, None, Extras(vat=1.0, link_scale=2.0))
+    result = pass_over_batch(
+        network, network, inputs, targets, None, Extras(vat=1.0, link_scale=2.0)
+    )
     result.penalty.backward()
     gradient = network.classifier.bias.grad.clone()
     network.zero_grad()
@@ -211,7 +215,7 @@ def test_the_linear_model_mixes_repeatably() -> None:
 
 def linear_scores(**settings: Any) -> Any:
     config = TrainingConfig(**settings)
-    return fit(worker.TRAIN, worker.VALIDATION, config).validation_scores
+    return fit(worker.TRAIN, worker.VALIDATION, config).validation.scores
 
 
 @pytest.mark.parametrize("extra", ["r_drop", "vat"])

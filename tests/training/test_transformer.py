@@ -59,7 +59,7 @@ def test_the_best_epoch_is_kept(fitted: Any) -> None:
     metrics = [line.metric for line in result.history]
     assert result.chosen["epoch"] == 1 + int(np.argmax(metrics))
     scores = result.model.predict_scores(VALIDATION.inputs)
-    np.testing.assert_array_equal(scores, result.validation_scores)
+    np.testing.assert_array_equal(scores, result.validation.scores)
     precision = zlpr.metrics.average_precision(VALIDATION.labels, scores, empty="sklearn")
     assert precision == pytest.approx(max(metrics))
 
@@ -314,10 +314,10 @@ def test_mixed_precision_trains_in_half_and_leaves_a_model_in_single(
     exact = fit(TRAIN, VALIDATION, dataclasses.replace(config, mixed_precision="auto"))
     assert result.model.network.dtype == torch.float32
     assert result.history[0].loss == pytest.approx(exact.history[0].loss, rel=0.05)
-    assert (result.validation_scores != exact.validation_scores).any()
+    assert (result.validation.scores != exact.validation.scores).any()
     result.model.save(tmp_path / "model")
     np.testing.assert_array_equal(
-        zlpr.load(tmp_path / "model").predict_scores(VALIDATION.inputs), result.validation_scores
+        zlpr.load(tmp_path / "model").predict_scores(VALIDATION.inputs), result.validation.scores
     )
 
 

@@ -4,11 +4,16 @@ import contextlib
 import io
 import json
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TextIO
 
 from zlpr._escape import for_json, for_terminal
+
+# Sentences in less room than this are harder to read than a line that the terminal breaks.
+NARROWEST_FOLD = 24
 
 
 def say(text: str = "", *, error: bool = False) -> None:
@@ -23,9 +28,25 @@ def say(text: str = "", *, error: bool = False) -> None:
         print(for_terminal(text, keep="\n"), file=stream, flush=True)
 
 
-def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "") -> None:
-    """Print a table, aligned as it will show; columns of numbers are set to the right."""
+def print_table(
+    headers: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    title: str = "",
+    last_folds: bool = False,
+) -> None:
+    """Print a table, aligned as it will show; columns of numbers are set to the right.
+
+    Args:
+        headers: one per column.
+        rows: the cells.
+        title: a line above it.
+        last_folds: whether the last column holds our own sentences, which go on below themselves
+            where the terminal is too narrow (80 columns where there is none).
+    """
     table = [[_as_printed(cell) for cell in row] for row in (headers, *rows)]
+    if last_folds:
+        table = _fold_last(table)
     columns = list(zip(*table, strict=True))
     widths = [max(map(display_width, column)) for column in columns]
     right = [all(_is_number(cell) for cell in column[1:]) and len(column) > 1 for column in columns]
@@ -35,6 +56,20 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, title:
     ]
     lines.insert(1, "  ".join("-" * width for width in widths))
     say("\n".join([title, *lines] if title else lines))
+
+
+def _fold_last(table: list[list[str]]) -> list[list[str]]:
+    """The rows with sentences cut at words; what goes on stands below, in a row of its own."""
+    others = [max(map(display_width, column)) for column in zip(*table, strict=True)][:-1]
+    room = shutil.get_terminal_size().columns - sum(width + 2 for width in others)
+    if room < NARROWEST_FOLD:
+        return table
+    folded: list[list[str]] = []
+    for *cells, sentence in table:
+        first, *further = textwrap.wrap(sentence, room, break_on_hyphens=False) or [""]
+        folded.append([*cells, first])
+        folded.extend([*[""] * len(cells), line] for line in further)
+    return folded
 
 
 def print_json(value: Any) -> None:

@@ -11,7 +11,6 @@ from zlpr.cli._progress import progress
 
 if TYPE_CHECKING:
     from zlpr.data import Columns, Dataset
-    from zlpr.data.rows import UnknownLabels
     from zlpr.models import FittedModel
 
 
@@ -44,25 +43,18 @@ def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--skip-bad-rows", action="store_true", help="drop them and say how many")
 
 
-def load_data(
-    spec: str,
-    args: argparse.Namespace,
-    like: "Columns | None" = None,
-    *,
-    unknown_labels: "UnknownLabels" = "error",
-) -> "Dataset":
+def load_data(spec: str, args: argparse.Namespace, like: "Columns | None" = None) -> "Dataset":
     """Load a file, a folder or "demo" as the arguments say, and say what was read as what.
 
     Args:
         spec: the file, the folder, or "demo".
         args: the parsed arguments of `add_reading_arguments`.
         like: how a model's training data was read, for what the arguments leave open.
-        unknown_labels: what to do with labels that `--label-names` lacks: "error" or "drop".
     """
     from zlpr.data import load
 
     with progress(f"reading {spec}"):
-        data = load(spec, **reading_options(args), like=like, unknown_labels=unknown_labels)
+        data = load(spec, **reading_options(args), like=like)
     announce(spec, data.columns, error=getattr(args, "json", False))
     return data
 

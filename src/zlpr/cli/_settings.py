@@ -75,7 +75,8 @@ def given_settings(args: argparse.Namespace) -> dict[str, Any]:
         if value is not None:
             if setting.kinds and kind not in setting.kinds:
                 others = " and ".join(registry.info(name).usage for name in setting.kinds)
-                raise UserError(f"model {kind} has no setting {setting.spelling}; {others} has")
+                verb = "has" if len(setting.kinds) == 1 else "have"
+                raise UserError(f"model {kind} has no setting {setting.spelling}; {others} {verb}")
             place = given
             for name in setting.path[:-1]:
                 place = place.setdefault(name, {})

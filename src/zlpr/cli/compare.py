@@ -12,7 +12,7 @@ from zlpr.cli._console import say
 from zlpr.cli._reading import add_reading_arguments, given_reading
 
 if TYPE_CHECKING:
-    from zlpr.compare import Grid, Selection
+    from zlpr.compare import Grid, RunFolder, Selection
 
 EXAMPLE = "zlpr compare --data reviews.csv --losses zlpr bce focal --seeds 5 --out reviews-compared"
 
@@ -88,14 +88,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Plan, run, report."""
+    """Plan, run, report, while nobody else compares into the same folder."""
     from pathlib import Path
 
-    from zlpr.compare import RunFolder, carry_out, plan, write_report
+    from zlpr.compare import RunFolder
+
+    folder = RunFolder(Path(args.out))
+    with folder.claimed():
+        return _compare(args, folder)
+
+
+def _compare(args: argparse.Namespace, folder: "RunFolder") -> int:
+    from zlpr.compare import carry_out, plan, write_report
     from zlpr.compare.live import display
     from zlpr.compare.wording import duration
 
-    folder = RunFolder(Path(args.out))
+    if args.minutes is not None and not args.minutes >= 0:
+        raise UserError(f"--minutes {args.minutes:g}: expected a number of at least 0")
     command = from_system(shlex.join(["zlpr", *sys.argv[1:]]))
     todo = plan(_grid(args), folder, command, overwrite=args.overwrite)
     for note in todo.notes:
@@ -116,6 +125,8 @@ def run(args: argparse.Namespace) -> int:
         raise
     if progress.finished:
         _say(f"{counted(len(progress.finished), 'run')} in {duration(progress.elapsed)}")
+    elif before == 0:
+        raise UserError(f"--minutes {args.minutes:g}: no run was started, and there are none yet")
     selection = folder.select()
     _warn(selection)
     if not any(record.outcome for record in selection.records):

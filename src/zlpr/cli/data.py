@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from zlpr._counted import counted
 from zlpr._errors import UserError
+from zlpr._named_values import name_and_text
 from zlpr.cli._console import print_json, print_table, say
 from zlpr.cli._flags import words
 from zlpr.cli._progress import progress
@@ -118,9 +119,8 @@ def run_list(args: argparse.Namespace) -> None:
             [entry["name"], *figures, "yes" if entry["download"] else "-", entry["summary"]]
         )
     headers = ("set", "instances", "labels", "card.", "words", "download", "what it is")
-    print_table(
-        headers, rows, title="The figures are the paper's; words are characters in Chinese."
-    )
+    title = "The figures are the paper's; words are characters in Chinese."
+    print_table(headers, rows, title=title, last_folds=True)
     say("\nzlpr data download NAME fetches a set or says where to get it and under what terms.")
 
 
@@ -329,9 +329,9 @@ def _named_columns(pairs: list[str]) -> dict[str, str]:
     fields = ("title", "abstract", "ipc", "id")
     columns = {}
     for pair in pairs:
-        field, equals, name = pair.partition("=")
-        if not equals or field not in fields or not name:
-            raise UserError(f"--column {pair}: expected FIELD=NAME with FIELD {', '.join(fields)}")
+        field, name = name_and_text(pair, "--column")
+        if field not in fields:
+            raise UserError(f"--column {pair}: expected one of {', '.join(fields)} before the sign")
         columns[field] = name
     return columns
 

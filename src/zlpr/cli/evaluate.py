@@ -1,8 +1,6 @@
 """`zlpr evaluate`: a trained model's figures on labelled data, and the labels it does worst on."""
 
 import argparse
-import contextlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -80,35 +78,32 @@ def run(args: argparse.Namespace) -> None:
 
 def _read(model: "FittedModel", args: argparse.Namespace) -> "Dataset":
     """The data with the model's labels in the model's order."""
+    from zlpr.data.label_names import counts_labels, is_number
     from zlpr.training.parts import divide_again
 
     like = columns_of(model)
     data = load_data(args.data, args, like)
-    numbers = all(name.isascii() and name.isdigit() for name in data.label_names)
-    if numbers and not set(data.label_names) <= set(model.label_names):
-        args.label_names = model.label_names  # a file of label numbers: they count the model's
-        with _naming_the_flag():
-            data = load_data(args.data, args, like, unknown_labels=args.unknown_labels)
+    if counts_labels(data, model.label_names, like):
+        data = data.with_numbers_named(model.label_names)
+        say("note: the labels are numbers, read as positions among the model's", error=True)
     divided, note = divide_again(data, model.record.data)
     if args.part == "all" and note:
         say("note: the model was trained on a part of this data, or all of it", error=True)
     elif note:
         say(f"note: {note} (--part all for all of it)", error=True)
         data = divided
-    with _naming_the_flag():
+    try:
         aligned = data.with_label_names(model.label_names, unknown=args.unknown_labels)
+    except UserError as fault:
+        raise UserError(
+            f"{fault} (--unknown-labels drop); where they are numbers of labels that have names, "
+            "list these with --label-names"
+            if all(map(is_number, data.label_names))
+            else f"{fault} (--unknown-labels drop)"
+        ) from None
     for note in aligned.notes[len(data.notes) :]:
         say(f"note: {note}", error=True)
     return aligned
-
-
-@contextlib.contextmanager
-def _naming_the_flag() -> Iterator[None]:
-    """Say in an error about labels that the model does not know how to go on without them."""
-    try:
-        yield
-    except UserError as fault:
-        raise UserError(f"{fault} (--unknown-labels drop)") from None
 
 
 def _part(data: "Dataset", part: str | None) -> "Dataset":
@@ -141,9 +136,10 @@ class Evaluation:
         """Predict and measure."""
         from zlpr import decoding, metrics
 
-        scores = model.predict_scores(data.inputs)
+        read = model.read(data.inputs)
+        scores = model.score(read)
         rule = decoding.create("zero") if zero_bound else model.decoder
-        predicted = rule(scores)
+        predicted = rule(scores, features=model.features(read))
         return cls(
             data,
             metrics.evaluate(data.labels, scores, predicted, empty=empty),

@@ -31,9 +31,10 @@ def run(args: argparse.Namespace) -> None:
         )
         return
     print_table(
-        ["--model", "what it is", "reads", "needs"],
+        ["--model", "reads", "needs", "what it is"],
         [
-            [kind.usage, kind.help, " or ".join(kind.reads), f"zlpr[{','.join(kind.needs)}]"]
+            [kind.usage, " or ".join(kind.reads), f"zlpr[{','.join(kind.needs)}]", kind.help]
             for kind in kinds
         ],
+        last_folds=True,
     )

@@ -163,8 +163,10 @@ def _predict(model: "FittedModel", batch: Batch, write: Write) -> None:
 
     if not len(batch):
         return
-    scores = model.predict_scores(batch.inputs)
-    predicted, shares = np.asarray(model.decoder(scores)), np.asarray(model.calibrator(scores))
+    read = model.read(batch.inputs)
+    scores = model.score(read)
+    predicted = np.asarray(model.decoder(scores, features=model.features(read)))
+    shares = np.asarray(model.calibrator(scores))
     nothing = [None] * len(scores)
     texts = batch.inputs if isinstance(batch.inputs, list) else nothing
     names = zip(batch.ids or nothing, texts, strict=True)

@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> None:
     for line in selection.left_out:
         say(line, error=True)
     results = Results.from_records(selection.records)
-    if not results.settings:
+    if not results.contests:
         raise UserError(f"{args.folder}: no run there has finished, so there is nothing to report")
     paths = write_report(selection, Path(args.out or args.folder), raw_csv=args.raw_csv)
     if args.json:

@@ -206,6 +206,7 @@ def _report(result: "FitResult", config: "TrainingConfig", out: Path) -> None:
     say(f"chosen on validation: {chosen}; decoding by {rule}")
     if result.choice.judged:
         say(f"  {result.choice.describe()}")
+    say(f"probabilities by {result.probabilities.describe()}")
     say(f"trained in {result.seconds:.1f} s, {counted(result.num_features, 'feature')}")
     say()
     headers, rows = figure_rows(result.figures)

@@ -20,8 +20,17 @@ import numpy as np
 
 from zlpr._escape import for_terminal
 from zlpr.compare.records import Curve, ReliabilityBin, RunRecord
-from zlpr.compare.results import FITTED, METRICS, OWN, Column, Results, Setting
+from zlpr.compare.results import (
+    FITTED,
+    METRICS,
+    OWN,
+    Column,
+    Contest,
+    Results,
+    largest_block,
+)
 from zlpr.compare.statistics import ALPHA, RankTest, Spread, rank_test
+from zlpr.compare.wording import listed
 from zlpr.metrics import MetricInfo, info
 
 WIDTH = 4.1
@@ -89,14 +98,14 @@ def _drawing(function: Callable[..., Figure | None]) -> Callable[..., Figure | N
     return drawn
 
 
-def dot_plots(results: Results, setting: Setting) -> list[Figure]:
+def dot_plots(results: Results, contest: Contest) -> list[Figure]:
     """Per metric, the losses' means with their spread: own bound filled, fitted as a ring."""
-    figures = (_dot_plot(results, setting, metric) for metric in METRICS)
+    figures = (_dot_plot(results, contest, metric) for metric in METRICS)
     return [figure for figure in figures if figure is not None]
 
 
 @_drawing
-def _dot_plot(results: Results, setting: Setting, metric: MetricInfo) -> Figure | None:
+def _dot_plot(results: Results, contest: Contest, metric: MetricInfo) -> Figure | None:
     rows = list(reversed(results.losses))
     figure, axes = _axes(0.75 + 0.24 * len(rows))
     for decoding, offset in (("own", 0.13), ("fitted", -0.13)):
@@ -104,7 +113,7 @@ def _dot_plot(results: Results, setting: Setting, metric: MetricInfo) -> Figure 
             continue
         column = Column(metric, "own" if decoding == "own" else "fitted")
         for y, loss in enumerate(rows):
-            spread = Spread.of(results.get(setting, loss, column))
+            spread = Spread.of(results.matched(contest, column).get(loss))
             if spread is not None:
                 height = y + (offset if metric.needs_decision else 0)
                 _dot(axes, spread, height, decoding == "own", _is_zlpr(loss))
@@ -116,7 +125,9 @@ def _dot_plot(results: Results, setting: Setting, metric: MetricInfo) -> Figure 
     axes.set_xlabel(f"%, better {arrow}")
     axes.set_title(metric.title, loc="left", fontweight="bold")
     meaning = metric.meaning[0].upper() + metric.meaning[1:] + "."
-    return _finish(figure, f"{metric.title} on {setting}, mean and spread over seeds", meaning)
+    withheld = listed([*results.matched(contest, Column(metric, "own")).withheld])
+    meaning += f" Means over fewer seeds, not to be compared: {withheld}." if withheld else ""
+    return _finish(figure, f"{metric.title} on {contest}, mean and spread over seeds", meaning)
 
 
 def _dot(axes: Any, spread: Spread, height: float, filled: bool, highlighted: bool) -> None:
@@ -176,19 +187,19 @@ def _rank_diagram(column: Column, test: RankTest) -> Figure | None:
     )
 
 
-def training_curves(records: Sequence[RunRecord], setting: Setting) -> list[Figure]:
+def training_curves(records: Sequence[RunRecord], contest: Contest) -> list[Figure]:
     """How the training loss fell, and what validation said, a line per loss, first seed."""
     loss, validation = (
-        _curve_plot(records, setting, kind) for kind in ("training loss", "validation")
+        _curve_plot(records, contest, kind) for kind in ("training loss", "validation")
     )
     return [figure for figure in (loss, validation) if figure is not None]
 
 
 @_drawing
-def _curve_plot(records: Sequence[RunRecord], setting: Setting, kind: str) -> Figure | None:
+def _curve_plot(records: Sequence[RunRecord], contest: Contest, kind: str) -> Figure | None:
     lines = {
         record.settings.loss.label: curve
-        for record in _of_first_seed(records, setting)
+        for record in _of_first_seed(records, contest)
         for curve in record.done.curves
         if curve.name.startswith(kind) and len(curve.steps) > 1
     }
@@ -214,15 +225,15 @@ def _curve_plot(records: Sequence[RunRecord], setting: Setting, kind: str) -> Fi
         "candidate": "The metric that chooses, on validation, by regularisation tried.",
         "epoch": "The metric that chooses, on validation, after each epoch.",
     }
-    return _finish(figure, f"{title} on {setting}", described.get(unit, ""))
+    return _finish(figure, f"{title} on {contest}", described.get(unit, ""))
 
 
 @_drawing
-def time_against_quality(records: Sequence[RunRecord], setting: Setting) -> Figure | None:
+def time_against_quality(records: Sequence[RunRecord], contest: Contest) -> Figure | None:
     """Training time against average precision, a point per loss, means over seeds."""
     quality = "average_precision"
     points: dict[str, list[tuple[float, float]]] = {}
-    for record in _of_setting(records, setting):
+    for record in _comparable(records, contest):
         value = record.done.evaluation.test.own.get(quality)
         if value is not None:
             entry = (record.seconds.fit, 100 * value)
@@ -243,16 +254,16 @@ def time_against_quality(records: Sequence[RunRecord], setting: Setting) -> Figu
     axes.set_title("Time against quality", loc="left", fontweight="bold")
     return _finish(
         figure,
-        f"Time against quality on {setting}",
+        f"Time against quality on {contest}",
         "Training time and average precision by loss, means over seeds.",
     )
 
 
 @_drawing
-def empty_predictions(records: Sequence[RunRecord], setting: Setting) -> Figure | None:
+def empty_predictions(records: Sequence[RunRecord], contest: Contest) -> Figure | None:
     """Share of samples that get no label, at the own bound and with the fitted decoding."""
     shares: dict[str, tuple[float | None, float | None]] = {}
-    for loss, group in _by_loss(_of_setting(records, setting)).items():
+    for loss, group in _by_loss(_comparable(records, contest)).items():
         own, fitted = (
             _mean(getattr(r.done.evaluation.test, name).get("empty_predictions") for r in group)
             for name in ("own", "fitted")
@@ -276,15 +287,15 @@ def empty_predictions(records: Sequence[RunRecord], setting: Setting) -> Figure 
     axes.set_title("Empty predictions", loc="left", fontweight="bold")
     return _finish(
         figure,
-        f"Empty predictions on {setting}",
+        f"Empty predictions on {contest}",
         "Samples that get no label: own bound (dots) and fitted decoding (rings).",
     )
 
 
-def label_frequency_plots(records: Sequence[RunRecord], setting: Setting) -> list[Figure]:
+def label_frequency_plots(records: Sequence[RunRecord], contest: Contest) -> list[Figure]:
     """F1 of labels grouped by how often training saw them, for both decodings."""
     figures = (
-        _label_frequency_plot(records, setting, name, title)
+        _label_frequency_plot(records, contest, name, title)
         for name, title in (("own_f1", "own bound"), ("fitted_f1", "fitted"))
     )
     return [figure for figure in figures if figure is not None]
@@ -292,9 +303,9 @@ def label_frequency_plots(records: Sequence[RunRecord], setting: Setting) -> lis
 
 @_drawing
 def _label_frequency_plot(
-    records: Sequence[RunRecord], setting: Setting, name: str, title: str
+    records: Sequence[RunRecord], contest: Contest, name: str, title: str
 ) -> Figure | None:
-    groups = _by_loss(_of_setting(records, setting))
+    groups = _by_loss(_comparable(records, contest))
     lines = {}
     for loss, group in groups.items():
         known = [r.done.per_label for r in group if getattr(r.done.per_label, name) is not None]
@@ -318,7 +329,7 @@ def _label_frequency_plot(
     _legend_below(figure, len(lines))
     return _finish(
         figure,
-        f"F1 by label frequency on {setting}, {title}",
+        f"F1 by label frequency on {contest}, {title}",
         "Labels in groups of equal size from rare to frequent, mean F1 of each group.",
     )
 
@@ -340,10 +351,10 @@ def f1_by_frequency(
     )
 
 
-def reliability_plots(records: Sequence[RunRecord], setting: Setting) -> list[Figure]:
+def reliability_plots(records: Sequence[RunRecord], contest: Contest) -> list[Figure]:
     """Probabilities against what happened: by the loss's own link, and after calibration."""
     figures = (
-        _reliability_plot(records, setting, name, title)
+        _reliability_plot(records, contest, name, title)
         for name, title in (("raw", "from the loss"), ("calibrated", "calibrated"))
     )
     return [figure for figure in figures if figure is not None]
@@ -351,10 +362,10 @@ def reliability_plots(records: Sequence[RunRecord], setting: Setting) -> list[Fi
 
 @_drawing
 def _reliability_plot(
-    records: Sequence[RunRecord], setting: Setting, name: str, title: str
+    records: Sequence[RunRecord], contest: Contest, name: str, title: str
 ) -> Figure | None:
     lines: dict[str, tuple[ReliabilityBin, ...]] = {}
-    for record in _of_first_seed(records, setting):
+    for record in _of_first_seed(records, contest):
         reliability = record.done.reliability
         bins = None if reliability is None else getattr(reliability, name)
         if bins:
@@ -374,7 +385,7 @@ def _reliability_plot(
     _legend_below(figure, len(lines))
     return _finish(
         figure,
-        f"Reliability on {setting}, {title}",
+        f"Reliability on {contest}, {title}",
         "Predicted probabilities against how often they came true; the diagonal is perfect.",
     )
 
@@ -485,17 +496,29 @@ def _is_zlpr(loss: str) -> bool:
     return loss.startswith("zlpr")
 
 
-def _of_setting(records: Iterable[RunRecord], setting: Setting) -> list[RunRecord]:
+def _of_contest(records: Iterable[RunRecord], contest: Contest) -> list[RunRecord]:
     return [
         record
         for record in records
         if record.outcome is not None
-        and (record.settings.data, record.settings.model) == (setting.data, setting.model)
+        and (record.settings.data, record.settings.model) == (contest.data, contest.model)
     ]
 
 
-def _of_first_seed(records: Iterable[RunRecord], setting: Setting) -> list[RunRecord]:
-    chosen = _of_setting(records, setting)
+def _comparable(records: Iterable[RunRecord], contest: Contest) -> list[RunRecord]:
+    """Those to take means of: of losses that have the same seeds, see `Results.matched`."""
+    chosen = _of_contest(records, contest)
+    runs = {loss: {r.settings.seed for r in own} for loss, own in _by_loss(chosen).items()}
+    seeds = largest_block(runs)
+    return [
+        record
+        for record in chosen
+        if record.settings.seed in seeds and seeds <= runs[record.settings.loss.label]
+    ]
+
+
+def _of_first_seed(records: Iterable[RunRecord], contest: Contest) -> list[RunRecord]:
+    chosen = _of_contest(records, contest)
     first = min((record.settings.seed for record in chosen), default=0)
     return [record for record in chosen if record.settings.seed == first]
 

@@ -1,12 +1,14 @@
 """A comparison's folder: its grid, its run records, and which of them may be counted together."""
 
+import contextlib
 import json
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from zlpr._atomic import write_text
+from zlpr._atomic import locked, write_text
 from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.compare.records import CellSettings, RunRecord, read_records
@@ -54,6 +56,16 @@ class RunFolder:
         """The list of cells."""
         return self.path / "grid.json"
 
+    @contextlib.contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Keep the folder for one comparison, from its plan to its report.
+
+        Raises:
+            UserError: another process compares into it.
+        """
+        with locked(self.path):
+            yield
+
     def check_data(self, cells: Sequence[CellSettings]) -> None:
         """Refuse to put a comparison in the place of one that has other data.
 
@@ -78,6 +90,12 @@ class RunFolder:
             "cells": [cell.hash() for cell in cells],
         }
         write_text(self.grid_file, json.dumps(grid, indent=1) + "\n")
+
+    def check_writable(self) -> None:
+        """Find out before a training whether its record can be written; an `OSError` if not."""
+        self.runs.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=self.runs):
+            pass
 
     def select(self) -> Selection:
         """The records to count; a `UserError` where there are none or they do not fit together."""

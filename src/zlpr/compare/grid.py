@@ -34,14 +34,15 @@ from typing import Any
 from zlpr._digest import tree_digest
 from zlpr._errors import UserError
 from zlpr._escape import from_system
-from zlpr._named_values import parse_value, split_outside_brackets
+from zlpr._named_values import name_and_text, parse_value, split_outside_brackets
 from zlpr._typed_json import from_plain
 from zlpr.compare.records import CellSettings, LossSpec
 from zlpr.compare.version import code_version
-from zlpr.models.registry import DEFAULT, available, kind_of
+from zlpr.data import files_behind
+from zlpr.models.registry import DEFAULT, NO_LOSS, available, kind_of
 from zlpr.training.config import TrainingConfig
 from zlpr.training.parts import SPLIT_METHODS, SplitMethod
-from zlpr.training.registry import trainer_of
+from zlpr.training.registry import config_of, trainer_of
 
 PRESETS = ("demo", "paper")
 DEMO_FILES = ("demo.py", "demo.txt")
@@ -158,11 +159,10 @@ def parse_loss(text: str) -> LossSpec:
     params: dict[str, Any] = {}
     choose: dict[str, tuple[Any, ...]] = {}
     for entry in split_outside_brackets(rest, ","):
-        key, sign, value = entry.partition("=")
-        candidates = split_outside_brackets(value, "|")
-        if not sign or not key or not candidates:
-            raise UserError(f"loss '{text}': '{entry}' is not PARAMETER=VALUE")
-        values = tuple(parse_value(part) for part in candidates)
+        key, value = name_and_text(entry, f"loss {text!r}:")
+        if key in params or key in choose:
+            raise UserError(f"loss {text!r}: {key} given twice")
+        values = tuple(parse_value(part) for part in split_outside_brackets(value, "|") or [""])
         if len(values) > 1:
             choose[key] = values
         else:
@@ -225,13 +225,23 @@ def models_of(grid: Grid, entry: DataSpec) -> tuple[str, ...]:
     return entry.models or grid.models
 
 
+def losses_of(grid: Grid, entry: DataSpec, model: str) -> tuple[LossSpec, ...]:
+    """The losses to train a model with on one of the grid's data sets.
+
+    A kind that is not trained with a loss is trained once, whatever the grid's losses are.
+    """
+    if not config_of(model).takes_loss():
+        return (LossSpec(NO_LOSS, NO_LOSS),)
+    return tuple(loss for loss in grid.losses if not entry.losses or loss.label in entry.losses)
+
+
 def cells(grid: Grid) -> list[Cell]:
     """The grid spelled out, cells that share data and split next to each other.
 
     Call it on a grid without faults only: the content of the data, and of models that are
     folders, is read for their fingerprints.
     """
-    fingerprints = {entry.path: fingerprint(entry.path) for entry in grid.data}
+    fingerprints = {entry.title: fingerprint(entry.path, entry.read) for entry in grid.data}
     models = {model for entry in grid.data for model in models_of(grid, entry)}
     of_models = {model: trainer_of(model).fingerprint(model) for model in models}
     conventions = {
@@ -242,7 +252,7 @@ def cells(grid: Grid) -> list[Cell]:
         Cell(
             CellSettings(
                 data=entry.title,
-                fingerprint=fingerprints[entry.path],
+                fingerprint=fingerprints[entry.title],
                 reading=entry.read,
                 split=entry.split or grid.split,
                 model=model,
@@ -258,21 +268,27 @@ def cells(grid: Grid) -> list[Cell]:
         for entry in grid.data
         for model in models_of(grid, entry)
         for seed in grid.seeds
-        for loss in grid.losses
-        if not entry.losses or loss.label in entry.losses
+        for loss in losses_of(grid, entry, model)
     ]
 
 
-def fingerprint(path: str) -> str:
-    """Hash of a file's content, or of all files of a folder with their names.
+def fingerprint(path: str, read: Mapping[str, Any] | None = None) -> str:
+    """Hash of all that is read of a data set: its file or folder, and what names its labels.
 
     That of the demo corpus is the hash of what it is made from.
+
+    Args:
+        path: a file, a folder, or "demo".
+        read: options of `zlpr.data.read`, which may name further files.
     """
-    root = Path(path)
-    if path == "demo" and not root.exists():
+    digests = [tree_digest(file) for file in files_behind(path, **(read or {}))]
+    if not digests:
         made_from = [resources.files("zlpr.data").joinpath(name) for name in DEMO_FILES]
         return hashlib.sha256(b"\0".join(file.read_bytes() for file in made_from)).hexdigest()[:16]
-    return tree_digest(root)[:16]
+    whole = (
+        digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
+    )
+    return whole[:16]
 
 
 def _data_spec(entry: Any) -> DataSpec:

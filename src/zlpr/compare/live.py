@@ -59,14 +59,14 @@ def progress_table(progress: ComparisonProgress, already_done: int) -> Any:
     table = Table(box=None, padding=(0, 2, 0, 0))
     for heading in ("data", "model", "done", "failed", "running"):
         table.add_column(heading, justify="right" if heading in {"done", "failed"} else "left")
-    for (data, model), cells in _by_setting(progress).items():
-        ended = [r for r in progress.finished if _setting(r.settings) == (data, model)]
+    for (data, model), cells in _by_contest(progress).items():
+        ended = [r for r in progress.finished if _contest(r.settings) == (data, model)]
         failed = sum(record.status == "failed" for record in ended)
         now = time.monotonic()
         running = ", ".join(
             f"{cell.settings.loss.label} seed {cell.settings.seed} ({now - began:.0f} s)"
             for cell, began in progress.running.values()
-            if _setting(cell.settings) == (data, model)
+            if _contest(cell.settings) == (data, model)
         )
         done = f"{len(ended) - failed}/{len(cells)}"
         names = (Text(for_terminal(name)) for name in (data, model))
@@ -95,12 +95,12 @@ def _ending(record: RunRecord) -> str:
     return f"{record.settings.title()}: {seconds.prepare + seconds.fit + seconds.evaluate:.1f} s"
 
 
-def _setting(settings: Any) -> tuple[str, str]:
+def _contest(settings: Any) -> tuple[str, str]:
     return (settings.data, settings.model)
 
 
-def _by_setting(progress: ComparisonProgress) -> dict[tuple[str, str], list[Cell]]:
+def _by_contest(progress: ComparisonProgress) -> dict[tuple[str, str], list[Cell]]:
     groups: dict[tuple[str, str], list[Cell]] = {}
     for cell in progress.cells:
-        groups.setdefault(_setting(cell.settings), []).append(cell)
+        groups.setdefault(_contest(cell.settings), []).append(cell)
     return groups

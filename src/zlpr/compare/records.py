@@ -168,13 +168,15 @@ class Reliability:
 
     `raw` holds the loss's own link, `sigma(link_scale * score)`, absent for losses that only
     rank; `calibrated` the probabilities that a user of the model sees. The errors are expected
-    calibration errors, the count-weighted mean of `|predicted - observed|`.
+    calibration errors, the count-weighted mean of `|predicted - observed|`. `by` says what made the
+    latter, the calibrator or the marginals of `label_sets`.
     """
 
     raw: tuple[ReliabilityBin, ...] | None
     raw_error: float | None
     calibrated: tuple[ReliabilityBin, ...]
     calibrated_error: float
+    by: str = "calibrator"
 
 
 @dataclass(frozen=True)

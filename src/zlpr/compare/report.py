@@ -15,7 +15,7 @@ from zlpr.compare import figures
 from zlpr.compare.figures import Figure
 from zlpr.compare.folder import Selection
 from zlpr.compare.records import RunRecord, versions_of
-from zlpr.compare.results import METRICS, Results, Setting
+from zlpr.compare.results import METRICS, Contest, Results
 from zlpr.compare.statistics import MIN_DATASETS
 from zlpr.compare.summary import findings, overview
 from zlpr.compare.tables import (
@@ -24,16 +24,17 @@ from zlpr.compare.tables import (
     Table,
     TableCell,
     all_tables,
+    contest_table,
     figures_csv,
     paper_table,
     rank_table,
-    setting_table,
     to_latex,
     to_markdown,
     wins_table,
 )
 from zlpr.compare.wording import duration, short
 from zlpr.metrics.table import in_words
+from zlpr.models.registry import NO_LOSS
 
 FILES = {"html": "report.html", "markdown": "report.md", "latex": "report.tex", "csv": "report.csv"}
 OPEN_SECTIONS = 3
@@ -157,7 +158,7 @@ def warnings(selection: Selection) -> list[str]:
         lines.append(f"Runs of the grid that are not made yet: {selection.missing}.")
     if selection.failed:
         lines.append(f"Runs that failed: {len(selection.failed)}; the tables go without them.")
-    seeds = {record.settings.seed for record in selection.records}
+    seeds = {record.settings.seed for record in selection.records if record.outcome is not None}
     if len(seeds) == 1:
         lines.append("One seed only: no difference here can be told from chance.")
     return lines
@@ -177,7 +178,7 @@ def method(records: Sequence[RunRecord]) -> list[str]:
         lines.append(
             "Where the data's own split is used, the spread covers the initialisation alone."
         )
-    lines += _budget(records)
+    lines += budget(records)
     chosen = {r.settings.loss.label: r.settings.loss for r in records if r.settings.loss.choose}
     for label, loss in chosen.items():
         candidates = "; ".join(
@@ -259,49 +260,49 @@ def provenance(records: Sequence[RunRecord]) -> list[tuple[str, tuple[str, ...]]
 
 
 def _sections(results: Results, records: Sequence[RunRecord]) -> list[Section]:
-    few = len(results.settings) <= OPEN_SECTIONS
-    anchors = _anchors(results.settings)
+    few = len(results.contests) <= OPEN_SECTIONS
+    anchors = _anchors(results.contests)
     return [
-        _section(results, records, setting, anchor, few)
-        for setting, anchor in zip(results.settings, anchors, strict=True)
+        _section(results, records, contest, anchor, few)
+        for contest, anchor in zip(results.contests, anchors, strict=True)
     ]
 
 
-def _anchors(settings: Sequence[Setting]) -> list[str]:
+def _anchors(contests: Sequence[Contest]) -> list[str]:
     """An id for each section, readable where the names are, and unlike any other."""
     anchors: list[str] = []
-    for number, setting in enumerate(settings, start=1):
-        slug = re.sub(r"\W+", "-", f"{setting.data}-{setting.model}").strip("-").lower()
+    for number, contest in enumerate(contests, start=1):
+        slug = re.sub(r"\W+", "-", f"{contest.data}-{contest.model}").strip("-").lower()
         taken = slug in {*anchors, "", "summary", "wins", "failed", "made"}
         anchors.append(f"{slug}-{number}".lstrip("-") if taken else slug)
     return anchors
 
 
 def _section(
-    results: Results, records: Sequence[RunRecord], setting: Setting, anchor: str, is_open: bool
+    results: Results, records: Sequence[RunRecord], contest: Contest, anchor: str, is_open: bool
 ) -> Section:
     others = [
-        *figures.training_curves(records, setting),
-        figures.time_against_quality(records, setting),
-        figures.empty_predictions(records, setting),
-        *figures.label_frequency_plots(records, setting),
-        *figures.reliability_plots(records, setting),
+        *figures.training_curves(records, contest),
+        figures.time_against_quality(records, contest),
+        figures.empty_predictions(records, contest),
+        *figures.label_frequency_plots(records, contest),
+        *figures.reliability_plots(records, contest),
     ]
     return Section(
         anchor=anchor,
-        title=f"{setting.data} · {setting.model}",
+        title=f"{contest.data} · {contest.model}",
         open=is_open,
-        facts=_facts(records, setting),
-        table=setting_table(results, setting),
-        beside_paper=paper_table(results, setting),
-        dot_plots=figures.dot_plots(results, setting),
+        facts=_facts(records, contest),
+        table=contest_table(results, contest),
+        beside_paper=paper_table(results, contest),
+        dot_plots=figures.dot_plots(results, contest),
         other_figures=[figure for figure in others if figure is not None],
     )
 
 
-def _facts(records: Sequence[RunRecord], setting: Setting) -> str:
+def _facts(records: Sequence[RunRecord], contest: Contest) -> str:
     for record in records:
-        same = (record.settings.data, record.settings.model) == (setting.data, setting.model)
+        same = (record.settings.data, record.settings.model) == (contest.data, contest.model)
         if same and record.outcome is not None:
             data = record.outcome.data
             return (
@@ -312,25 +313,23 @@ def _facts(records: Sequence[RunRecord], setting: Setting) -> str:
     return ""
 
 
-def _budget(records: Sequence[RunRecord]) -> list[str]:
+def budget(records: Sequence[RunRecord]) -> list[str]:
     """What was chosen for every loss alike, a sentence or two per kind of model."""
-    done = [record for record in records if record.outcome is not None]
-    linear = [record for record in done if "regularisation" in record.done.chosen]
-    searched = [r for r in linear if r.settings.training.get("regularisation") is None]
-    encoders = [record for record in done if "epoch" in record.done.chosen]
-    lines = []
-    if searched:
-        lines.append(_search_budget(searched))
-    elif linear:
-        lines.append(
-            f"With the linear model every {_trained_unit(linear)} was trained once, with the same "
-            "settings; nothing was chosen for it."
-        )
-    if encoders:
-        lines.append(
-            f"With an encoder every {_trained_unit(encoders)} was trained once, with the same "
-            f"settings, and the epoch that is best by {_metrics(encoders)} on validation was kept."
-        )
+    kinds: dict[str, list[RunRecord]] = {}
+    searched = []
+    for record in (record for record in records if record.outcome is not None):
+        given = record.settings.training.get("regularisation")
+        if "regularisation" in record.done.chosen and given is None:
+            searched.append(record)
+        else:
+            kinds.setdefault(record.settings.model.partition(":")[0], []).append(record)
+    lines = [_search_budget(searched)] if searched else []
+    for kind, group in kinds.items():
+        chosen = "nothing was chosen for it"
+        if any("epoch" in record.done.chosen for record in group):
+            chosen = f"the epoch that is best by {_metrics(group)} on validation was kept"
+        trained = f"every {_trained_unit(group)} was trained once, with the same settings"
+        lines.append(f"With the model {kind} {trained}; {chosen}.")
     return lines
 
 
@@ -349,6 +348,8 @@ def _search_budget(records: Sequence[RunRecord]) -> str:
 
 def _trained_unit(records: Sequence[RunRecord]) -> str:
     """What was trained once: a loss, or a candidate where every loss has several."""
+    if all(record.settings.loss.name == NO_LOSS for record in records):
+        return "run"
     return "candidate" if all(record.settings.loss.choose for record in records) else "loss"
 
 

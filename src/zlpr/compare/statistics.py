@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from zlpr.compare.results import Column, Results, Setting
+from zlpr.compare.results import Column, Contest, Results
 
 ALPHA = 0.05
 MIN_DATASETS = 6
@@ -47,11 +47,13 @@ class Standing:
     """Who is best in one column of one table, and who cannot be told from the best.
 
     Attributes:
-        best: the losses with the best mean as printed; more than one on a tie.
+        best: the losses with the best mean as printed; more than one on a tie, none where no two
+            losses have seeds in common.
         within_noise: losses that these seeds do not tell from the best.
-        p_values: Holm-corrected, per loss other than the best; None with a single seed.
+        p_values: Holm-corrected, per loss other than the best; None with a single seed, and with
+            seeds that change nothing.
         leads: per loss other than the best, the smallest lead over it that these seeds could have
-            told from chance, as a fraction; see `smallest_lead`. None with a single seed.
+            told from chance, as a fraction; see `smallest_lead`. None where the p-value is.
     """
 
     best: tuple[str, ...]
@@ -122,7 +124,7 @@ def paired_p_value(
 
     With differences $d$ over $n$ seeds of mean $m$ and variance $v$,
     $t = m / \sqrt{v (1/n + r)}$ on $n - 1$ degrees of freedom, where $r$ is the test part's size
-    over the training part's if seeds redraw the split, and 0 if they do not.
+    over the training part's, a mean over the runs, if seeds redraw the split, and 0 if they do not.
 
     Returns:
         The p-value, or None where fewer than two seeds are shared or where all differences are
@@ -197,43 +199,44 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def standing(
-    results: Results, setting: Setting, column: Column, losses: Sequence[str] | None = None
+    results: Results, contest: Contest, column: Column, losses: Sequence[str] | None = None
 ) -> Standing | None:
-    """Best losses of one column of one table, None where no loss has a figure."""
-    judged = [x for x in losses or results.losses if results.get(setting, x, column)]
-    if not judged:
+    """Best losses of one column of one table, None where no loss has a figure.
+
+    Compared are the figures of `Results.matched`; where that leaves one loss of several, none is
+    best.
+    """
+    matched = results.matched(contest, column, losses)
+    if not matched.figures:
         return None
-    means = {x: float(np.mean(list(results.get(setting, x, column).values()))) for x in judged}
-    first = max(judged, key=lambda x: column.metric.sign * means[x])
-    best = tuple(x for x in judged if printed(means[x]) == printed(means[first]))
-    reference = results.get(setting, first, column)
-    share = results.test_shares.get(setting)
-    raw = {
-        x: paired_p_value(reference, results.get(setting, x, column), share)
-        for x in judged
-        if x != first
-    }
+    if matched.withheld and len(matched.figures) == 1:  # ahead of nobody
+        return Standing((), (), {}, {})
+    figures = matched.figures
+    means = {x: float(np.mean(list(values.values()))) for x, values in figures.items()}
+    first = max(means, key=lambda x: column.metric.sign * means[x])
+    best = tuple(x for x in means if printed(means[x]) == printed(means[first]))
+    share = results.test_shares.get(contest)
+    rivals = [x for x in figures if x != first]
+    raw = {x: paired_p_value(figures[first], figures[x], share) for x in rivals}
     tested = {x: p for x, p in raw.items() if p is not None}
     corrected = dict(zip(tested, holm(list(tested.values())), strict=True))
-    p_values = {x: corrected.get(x) for x in raw}
+    p_values = {x: corrected.get(x) for x in rivals}
     noise = tuple(x for x, p in p_values.items() if p is None or p > ALPHA)
-    leads = {
-        x: smallest_lead(reference, results.get(setting, x, column), share, len(raw)) for x in raw
-    }
+    leads = {x: smallest_lead(figures[first], figures[x], share, len(rivals)) for x in rivals}
     return Standing(best, noise, p_values, leads)
 
 
 def count_wins(
     results: Results, column: Column, losses: Sequence[str] | None = None
 ) -> dict[str, Wins]:
-    """Per loss, the settings where it is best in this column; a tie counts for each.
+    """Per loss, the contests where it is best in this column; a tie counts for each.
 
     A win is clear where the loss is ahead of every other one beyond chance, so a tie is not.
     """
     totals = dict.fromkeys(losses or results.losses, 0)
     clears = dict.fromkeys(totals, 0)
-    for setting in results.settings:
-        stand = standing(results, setting, column, losses)
+    for contest in results.contests:
+        stand = standing(results, contest, column, losses)
         if stand is None or not stand.p_values:  # nobody to win against
             continue
         for loss in stand.best:
@@ -279,14 +282,15 @@ def rank_test(results: Results, column: Column) -> RankTest | None:
 
 
 def _block_table(results: Results, column: Column) -> dict[str, dict[str, float]]:
-    """Mean over seeds and models, by data set and loss; only where every model has it."""
+    """Mean over matched seeds and models, by data set and loss; only where every model has it."""
     table: dict[str, dict[str, float]] = {}
     for data in results.datasets:
-        settings = [setting for setting in results.settings if setting.data == data]
+        contests = [contest for contest in results.contests if contest.data == data]
         row: dict[str, float] = {}
+        matched = [results.matched(contest, column).figures for contest in contests]
         for loss in results.losses:
-            figures = [results.get(setting, loss, column) for setting in settings]
+            figures = [of_contest.get(loss) for of_contest in matched]
             if all(figures):
-                row[loss] = float(np.mean([np.mean(list(f.values())) for f in figures]))
+                row[loss] = float(np.mean([np.mean(list(f.values())) for f in figures if f]))
         table[data] = row
     return table

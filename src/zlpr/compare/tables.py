@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from zlpr._escape import for_markdown, for_spreadsheet, for_terminal
 from zlpr.compare.records import RunRecord
-from zlpr.compare.results import COLUMNS, FITTED, METRICS, OWN, THRESHOLD, Column, Results, Setting
+from zlpr.compare.results import COLUMNS, FITTED, METRICS, OWN, THRESHOLD, Column, Contest, Results
 from zlpr.compare.statistics import Spread, count_wins, printed, rank_test, standing
 from zlpr.compare.wording import percent
 from zlpr.data import published
@@ -18,6 +18,12 @@ from zlpr.data import published
 BEST_MARK, NOISE_MARK = "*", "~"
 LEGEND = (
     f"{BEST_MARK} best, {NOISE_MARK} these seeds do not tell it from the best (paired test, 5 %)"
+)
+
+UNFINISHED = (
+    "Not all runs are there: losses are compared, and their means taken, over the seeds that most "
+    "of them have; (n=…) stands behind the mean of so many seeds of a loss that lacks some of "
+    "these and is not compared."
 )
 
 LEAD_THAT_SHOWS = "lead that shows"
@@ -34,6 +40,7 @@ class TableCell:
         deviation: the printed spread over seeds, or "".
         best: whether it is the best of its column.
         within_noise: whether these seeds do not tell it from the best.
+        seeds: how many it is of, where it is not compared for lack of some; None otherwise.
     """
 
     text: str
@@ -41,6 +48,12 @@ class TableCell:
     deviation: str = ""
     best: bool = False
     within_noise: bool = False
+    seeds: int | None = None
+
+    @property
+    def incomplete(self) -> str:
+        """What stands behind a figure that is not compared."""
+        return "" if self.seeds is None else f"(n={self.seeds})"
 
 
 EMPTY = TableCell("–")
@@ -57,30 +70,33 @@ class Table:
     note: str = ""
 
 
-def setting_table(results: Results, setting: Setting, columns: Sequence[Column] = COLUMNS) -> Table:
+def contest_table(results: Results, contest: Contest, columns: Sequence[Column] = COLUMNS) -> Table:
     """One data set and model: a row per loss, in percent, mean and spread over seeds.
 
     The last row says how large a lead must be for these seeds to tell it from chance.
     """
-    stands = {column: standing(results, setting, column) for column in columns}
+    stands = {column: standing(results, contest, column) for column in columns}
+    matched = {column: results.matched(contest, column) for column in columns}
     rows = []
     for loss in results.losses:
         cells = []
         for column in columns:
-            spread = Spread.of(results.get(setting, loss, column))
+            spread = Spread.of(matched[column].get(loss))
             stand = stands[column]
             if spread is None or stand is None:
                 cells.append(EMPTY)
                 continue
             best = loss in stand.best
             noise = loss in stand.within_noise and not best
-            cells.append(_spread_cell(spread, best=best, noise=noise))
+            few = loss in matched[column].withheld
+            cells.append(_spread_cell(spread, best=best, noise=noise, few=few))
         rows.append((loss, tuple(cells)))
     leads = [None if stand is None else stand.lead_that_shows for stand in stands.values()]
     if any(lead is not None for lead in leads):
         shown = (EMPTY if lead is None else TableCell(percent(lead)) for lead in leads)
         rows.append((LEAD_THAT_SHOWS, tuple(shown)))
-    return Table(str(setting), tuple(column.title for column in columns), tuple(rows))
+    note = UNFINISHED if any(entry.unfinished for entry in matched.values()) else ""
+    return Table(str(contest), tuple(column.title for column in columns), tuple(rows), note=note)
 
 
 def wins_table(
@@ -100,7 +116,7 @@ def wins_table(
     for loss in losses or results.losses:
         cells = []
         for column in columns:
-            if not any(results.get(setting, loss, column) for setting in results.settings):
+            if not any(results.get(contest, loss, column) for contest in results.contests):
                 cells.append(EMPTY)
                 continue
             wins = counts[column][loss]
@@ -111,7 +127,7 @@ def wins_table(
             cells.append(TableCell(text, wins.total, best=best))
         rows.append((loss, tuple(cells)))
     note = (
-        f"Tables in which a loss is best, of {len(results.settings)}; a tie counts for each. "
+        f"Tables in which a loss is best, of {len(results.contests)}; a tie counts for each. "
         f"In brackets with {NOISE_MARK}: how many of these wins are within noise, that is, the "
         "loss does not beat every other one beyond chance (paired test over seeds, 5 %)."
     )
@@ -150,14 +166,14 @@ def rank_table(results: Results, columns: Sequence[Column] = COLUMNS) -> Table |
     return Table("Ranks over data sets", tuple(c.title for c in tests), tuple(rows), note=note)
 
 
-def paper_table(results: Results, setting: Setting) -> Table | None:
+def paper_table(results: Results, contest: Contest) -> Table | None:
     """Our figures beside the paper's, for one of its eleven sets, at the loss's own bound."""
-    name = published.set_name(setting.data)
+    name = published.set_name(contest.data)
     if name is None:
         return None
     rows = []
     for loss in (*published.DECIDING_LOSSES, *published.RANKING_LOSSES):
-        ours = [Spread.of(results.get(setting, loss, column)) for column in OWN]
+        ours = [Spread.of(results.matched(contest, column).get(loss)) for column in OWN]
         if not any(ours):
             continue
         cells = []
@@ -172,9 +188,9 @@ def paper_table(results: Results, setting: Setting) -> Table | None:
     )
     note = (
         "The paper's figures are single runs of fine-tuned base-size encoders on its own split; "
-        f"ours are {setting.model} on the data given here."
+        f"ours are {contest.model} on the data given here."
     )
-    title = f"{setting} beside the paper's {name}"
+    title = f"{contest} beside the paper's {name}"
     return Table(title, columns, tuple(rows), note=note) if rows else None
 
 
@@ -184,9 +200,9 @@ def all_tables(results: Results) -> list[Table]:
     ranks = rank_table(results)
     if ranks is not None:
         tables.append(ranks)
-    for setting in results.settings:
-        tables.append(setting_table(results, setting))
-        beside = paper_table(results, setting)
+    for contest in results.contests:
+        tables.append(contest_table(results, contest))
+        beside = paper_table(results, contest)
         if beside is not None:
             tables.append(beside)
     return tables
@@ -198,13 +214,13 @@ def terminal_rows(table: Table) -> tuple[list[str], list[list[str]]]:
     return [table.first_column, *table.columns], rows
 
 
-def terminal_tables(results: Results, setting: Setting) -> tuple[Table, ...]:
+def terminal_tables(results: Results, contest: Contest) -> tuple[Table, ...]:
     """The same figures in narrow tables: own bound, one threshold, and the chosen rule."""
     return tuple(
         Table(
-            f"{setting}: {words}, %",
+            f"{contest}: {words}, %",
             tuple(column.metric.title for column in columns),
-            setting_table(results, setting, columns).rows,
+            contest_table(results, contest, columns).rows,
         )
         for words, columns in (
             ("at each loss's own bound", OWN),
@@ -275,10 +291,12 @@ def figures_csv(records: Iterable[RunRecord], *, raw: bool = False) -> str:
     return out.getvalue()
 
 
-def _spread_cell(spread: Spread, *, best: bool = False, noise: bool = False) -> TableCell:
+def _spread_cell(
+    spread: Spread, *, best: bool = False, noise: bool = False, few: bool = False
+) -> TableCell:
     deviation = "" if spread.deviation is None else percent(spread.deviation)
-    mean = printed(spread.mean)
-    return TableCell(f"{mean:.2f}", mean, deviation, best=best, within_noise=noise)
+    mean, seeds = printed(spread.mean), spread.seeds if few else None
+    return TableCell(f"{mean:.2f}", mean, deviation, best=best, within_noise=noise, seeds=seeds)
 
 
 def _p_cell(p_value: float) -> TableCell:
@@ -290,7 +308,7 @@ def _terminal_text(cell: TableCell) -> str:
     if cell.deviation and cell.value is not None:
         text = f"{cell.value:.1f}±{float(cell.deviation):.1f}"
     mark = BEST_MARK if cell.best else NOISE_MARK if cell.within_noise else " "
-    return text + mark
+    return text + (cell.incomplete or mark)
 
 
 def _markdown_text(cell: TableCell) -> str:
@@ -298,14 +316,16 @@ def _markdown_text(cell: TableCell) -> str:
     text = for_markdown(cell.text)
     text = f"**{text}**" if cell.best else text
     tilde = " ~" if cell.within_noise else ""
-    return text + spread + tilde
+    few = f" {cell.incomplete}" if cell.incomplete else ""
+    return text + spread + tilde + few
 
 
 def _latex_text(cell: TableCell) -> str:
     text = _escape_latex(cell.text).replace("–", "--")
     spread = rf"\,{{\scriptsize$\pm${cell.deviation}}}" if cell.deviation else ""
     tilde = r"$^{\sim}$" if cell.within_noise else ""
-    return (rf"\textbf{{{text}}}" if cell.best else text) + spread + tilde
+    few = f" {cell.incomplete}" if cell.incomplete else ""
+    return (rf"\textbf{{{text}}}" if cell.best else text) + spread + tilde + few
 
 
 def _escape_latex(text: str) -> str:

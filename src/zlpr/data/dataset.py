@@ -12,6 +12,7 @@ from scipy import sparse
 from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.data.columns import Columns
+from zlpr.data.label_names import numbers
 from zlpr.data.problems import quote
 
 SplitName = Literal["train", "validation", "test"]
@@ -158,6 +159,27 @@ class Dataset:
             shape=(len(self), len(names)),
         )
         return replace(self, labels=labels, label_names=tuple(names), notes=notes)
+
+    def with_numbers_named(self, names: Sequence[str]) -> "Dataset":
+        """The same samples, with the labels that are numbers named by their positions in `names`.
+
+        A number that is no position stays a label of its own, after the others.
+
+        Raises:
+            ValueError: such a number is one of `names`, too.
+
+        Examples:
+            >>> data = Dataset.from_label_sets([{"2"}, {"0", "9"}], texts=["a", "b"])
+            >>> data.with_numbers_named(["x", "y", "z"]).label_sets()
+            [('z',), ('x', '9')]
+        """
+        position = dict(zip(numbers(len(names)), names, strict=True))
+        meant = tuple(position.get(name, name) for name in self.label_names)
+        strange = [name for name in self.label_names if name not in position]
+        both = set(strange) & set(names)
+        if both:
+            raise ValueError(f"{min(both)!r} is a name and no position among {len(names)} names")
+        return replace(self, label_names=meant).with_label_names((*names, *strange))
 
     @classmethod
     def from_label_sets(

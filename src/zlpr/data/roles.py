@@ -160,7 +160,7 @@ def find_roles(
         parser = Indicators(label_columns, guessed=options.labels is None)
         declared = label_columns
     else:
-        parser = Cells(label_columns[0], *_cell_style(table[label_columns[0]], options))
+        parser = LabelCells(label_columns[0], *_cell_style(table[label_columns[0]], options))
         delimiter = parser.delimiter or None
         declared = (class_names or {}).get(label_columns[0])
     read = {*taken, *text, *also_text}
@@ -456,7 +456,7 @@ def _indicators(values: Sequence[Any], name: str, bad: BadCells, guessed: bool) 
 
 
 @dataclass
-class Cells:
+class LabelCells:
     """One column that holds the whole label set of a row.
 
     A cell is a list of names or integer ids, one integer id, or a text that is split at the

@@ -35,6 +35,7 @@ class ReadOptions:
         encoding: the encoding of a text file.
         labelled: False to read texts alone: every label set is empty.
         like: how another file was read; what is not said is read in the same way.
+        label_names: all labels in order, which name those of a format that has numbers alone.
     """
 
     text: Column | Sequence[Column] | None = None
@@ -48,6 +49,7 @@ class ReadOptions:
     encoding: str = "utf-8"
     labelled: bool = True
     like: Columns | None = None
+    label_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         both = set(_listed(self.text)) & set(_listed(self.labels))

@@ -8,7 +8,7 @@ from pathlib import Path
 from zlpr._atomic import folder_beside, write_text
 from zlpr._errors import UserError
 from zlpr.data.dataset import SPLIT_NAMES, Dataset
-from zlpr.data.reading import LABELS_FILE
+from zlpr.data.label_names import LABELS_FILE, listing, numbers
 from zlpr.data.writing import write
 
 
@@ -37,18 +37,16 @@ def save(dataset: Dataset, folder: str | Path, *, overwrite: bool = False) -> li
     """
     if dataset.split is None:
         raise ValueError("this data has no split; make one with zlpr.data.make_split")
-    unlistable = [
-        name for name in dataset.label_names if name != " ".join(name.split()) or not name
-    ]
-    if unlistable:
-        raise UserError(f"the label {unlistable[0]!r} cannot stand on a line of {LABELS_FILE}")
+    labels = listing(dataset.label_names, LABELS_FILE)
     ending = ".svm" if dataset.texts is None else ".jsonl"
+    if dataset.texts is None:  # rows of svm hold numbers; one list names those of all parts
+        dataset = replace(dataset, label_names=numbers(dataset.num_labels))
     with _whole_folder(Path(folder), overwrite) as beside:
         for name in SPLIT_NAMES:
             part = replace(dataset.part(name), split=None)
             if len(part):
                 write(part, beside / f"{name}{ending}")
-        write_text(beside / LABELS_FILE, "".join(f"{name}\n" for name in dataset.label_names))
+        write_text(beside / LABELS_FILE, labels)
         names = [path.name for path in beside.iterdir()]
     order = {f"{name}{ending}": place for place, name in enumerate(SPLIT_NAMES)}
     return [Path(folder) / name for name in sorted(names, key=lambda name: order.get(name, 9))]

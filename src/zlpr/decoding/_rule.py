@@ -142,7 +142,7 @@ class Rule(ABC):
 
     name: ClassVar[str]
     needs_features: ClassVar[bool] = False
-    """Whether `fit` needs features; other rules use them where they can, or not at all."""
+    """Whether the rule reads the samples' features beside their scores."""
 
     def fit(
         self,
@@ -183,22 +183,22 @@ class Rule(ABC):
 
     @property
     def reads_features(self) -> bool:
-        """Whether the rule was fitted with features, and so needs them to decide."""
-        return False
+        """Whether the rule reads features, to be fitted as to decide."""
+        return self.needs_features
 
     def __call__(self, y_score: Array, *, features: Features | None = None) -> Array:
         """Decode scores.
 
         Args:
             y_score: scores of shape (samples, labels), numpy array or tensor.
-            features: of the same samples, for a rule that was fitted with features.
+            features: of the same samples, for a rule that reads them.
 
         Returns:
             Booleans of the same shape and kind, on the same device.
         """
         scores = check_scores(y_score)
         if self.reads_features and features is None:
-            raise UserError(f"{self.name} was fitted with features: give it those of the samples")
+            raise UserError(f"{self.name} reads features: give it those of the samples")
         chosen = self.decide(scores, check_features(features, len(scores)))
         decided: Array = as_given(y_score, chosen)
         return decided

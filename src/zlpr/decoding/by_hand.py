@@ -2,8 +2,8 @@
 
 from zlpr._errors import UserError
 from zlpr.decoding._rule import Rule
-from zlpr.decoding.calibration import Calibrator
 from zlpr.decoding.floor import ProbabilityFloor
+from zlpr.decoding.probabilities import Probabilities
 from zlpr.decoding.threshold import Threshold
 from zlpr.decoding.top_k import TopK
 
@@ -12,7 +12,7 @@ __all__ = ["by_hand"]
 
 def by_hand(
     rule: Rule,
-    calibrator: Calibrator,
+    calibrator: Probabilities,
     *,
     threshold: float | None = None,
     top: int | None = None,
@@ -32,7 +32,7 @@ def by_hand(
         The rule itself where nothing is asked for.
 
     Examples:
-        >>> from zlpr.decoding import ZeroBound
+        >>> from zlpr.decoding import Calibrator, ZeroBound
         >>> by_hand(ZeroBound(), Calibrator(), top=3)
         TopK(k=3)
     """

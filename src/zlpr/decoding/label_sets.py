@@ -83,7 +83,7 @@ class LabelSets(Rule):
 
     def learn(self, data: Validation) -> None:
         """Fit the posterior and, where the metric needs one, the cut of the labels' chances."""
-        self.posterior.fit(data)
+        self.posterior.learn(data)
         self.metric, self.empty, self.cut = data.metric, data.empty, None
         if data.metric in _CUTS:
             self.cut = _CUTS[data.metric]()
@@ -103,10 +103,7 @@ class LabelSets(Rule):
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
         """The posterior's chance of each label, of the scores' shape and type."""
-        chances = np.empty_like(scores)
-        for rows, posterior in self.posterior.posteriors(scores):
-            chances[rows] = posterior.marginals().numpy()
-        return chances
+        return self.posterior.probabilities(scores)
 
     def _best_sets(self, posterior: Posterior) -> Tensor:
         """Which of the labels in play are chosen, bool of shape (samples, M)."""

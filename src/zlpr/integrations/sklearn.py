@@ -1,6 +1,7 @@
 """The linear model as a scikit-learn estimator."""
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -14,11 +15,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from zlpr import decoding
 from zlpr._counted import counted
-from zlpr.decoding import Calibrator
+from zlpr.decoding import Calibrator, Probabilities
 from zlpr.losses import registry
 from zlpr.training.config import AUTO
+from zlpr.training.judging import ScoredPart
 from zlpr.training.linear import LinearConfig
-from zlpr.training.selection import choose_rule
+from zlpr.training.selection import choose_probabilities, choose_rule
 from zlpr.training.solvers import choose_solver
 
 FEW = 10
@@ -42,20 +44,26 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         decode: how scores become label sets. "auto" takes the rule that cross-validation on a
             held-out part of the training data finds best (the loss's own bound of 0 where that
             part would have fewer than ten samples); "zero" is the bound, with nothing held out;
-            any other rule of `zlpr.decoding` is fitted on the held-out part.
+            any other rule of `zlpr.decoding` is fitted on the held-out part. Where something is
+            held out, the probabilities are fitted there as well.
         decode_metric: what a rule is chosen and fitted for.
         empty: what empty cases count in it: as scikit-learn does, or "paper"; see `zlpr.metrics`.
-        validation_fraction: the share of the training data held out to fit a rule; the weights
-            are fitted on all of it afterwards.
-        max_iter: iterations of L-BFGS, or epochs of Adam; None takes as many as it needs.
+        validation_fraction: the share of the training data held out, at random, to fit a rule. The
+            weights are fitted twice then: without that part, and at last on all of the data.
+        max_iter: iterations of L-BFGS, or epochs of Adam, at least 1; None takes as many as it
+            needs.
         tol: L-BFGS stops once an iteration gains less than this share of all gain.
-        random_state: seed of the batches and of the held-out part.
+        random_state: draws the held-out part, and the batches of Adam. As with every estimator of
+            scikit-learn, None draws anew in each call of `fit`; pass a whole number for the same
+            result every time. With `decode="zero"` and a loss that L-BFGS minimises nothing is
+            drawn.
 
     Attributes:
         classes_: the labels, of shape (labels,).
         coef_: weights of shape (labels, features).
         intercept_: biases of shape (labels,).
         decoder_: the rule that turns scores into label sets.
+        calibrator_: what turns scores into probabilities.
         n_iter_: iterations or epochs taken.
         n_features_in_: features seen in `fit`.
 
@@ -92,7 +100,7 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit weights and biases.
+        """Fit weights and biases, the rule that decides and what makes probabilities.
 
         Args:
             X: features of shape (samples, features), dense or sparse.
@@ -102,12 +110,13 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         X = validate_data(
             self, X, accept_sparse="csr", dtype=[np.float64, np.float32], accept_large_sparse=False
         )
+        _check_count("max_iter", self.max_iter)
         labels = self._learn_labels(y)
         if labels.shape[0] != X.shape[0]:
             raise ValueError(f"X has {counted(X.shape[0], 'sample')}, y has {labels.shape[0]}")
         generator = check_random_state(self.random_state)
         config = self._config(int(generator.randint(2**31 - 1)))
-        self.decoder_, self._calibrator = self._fit_decoder(X, labels, config, generator)
+        self.decoder_, self.calibrator_ = self._fit_decoder(X, labels, config, generator)
         weight, bias, self.n_iter_ = self._solve(X, labels, config)
         self.coef_ = np.ascontiguousarray(weight.T, dtype=np.float64)
         self.intercept_ = bias.astype(np.float64)
@@ -115,29 +124,31 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores of shape (samples, labels); of shape (samples,) where y had two classes."""
-        scores = self._scores(X)
+        scores = self._scores(self._checked(X))
         if self._form == "single" and len(self.classes_) == 2:
             difference: NDArray[np.float64] = scores[:, 1] - scores[:, 0]
             return difference
         return scores
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Probabilities of shape (samples, labels), by the loss's own link.
+        """Probabilities of shape (samples, labels), by what `fit` learned on its held-out part.
 
-        Where y had one label per sample, each row is scaled to sum to 1.
+        With nothing held out they are the loss's own link, which nothing has calibrated. Where y
+        had one label per sample, each row is scaled to sum to 1.
         """
-        scores = self._scores(X)
+        scores = self._scores(self._checked(X))
         if self._form == "single":
             powers = np.exp(scores - scores.max(axis=1, keepdims=True))
             return np.asarray(powers / powers.sum(axis=1, keepdims=True))
-        return np.asarray(self._calibrator(scores), dtype=np.float64)
+        return np.asarray(self.calibrator_(scores), dtype=np.float64)
 
     def predict(self, X: Any) -> Any:
         """Labels, in the form that `fit` was given."""
+        X = self._checked(X)
         scores = self._scores(X)
         if self._form == "single":
             return self.classes_[scores.argmax(axis=1)]
-        chosen = np.asarray(self.decoder_(scores))
+        chosen = np.asarray(self.decoder_(scores, features=X))
         if self._form == "sets":
             return [set(self.classes_[row].tolist()) for row in chosen]
         return (
@@ -152,9 +163,13 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             return float(np.average(hits, weights=sample_weight))
         return float(accuracy_score(y, predicted, sample_weight=sample_weight))
 
-    def _scores(self, X: Any) -> NDArray[np.float64]:
+    def _checked(self, X: Any) -> Any:
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        return validate_data(
+            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
+        )
+
+    def _scores(self, X: Any) -> NDArray[np.float64]:
         return np.asarray(X @ self.coef_.T + self.intercept_, dtype=np.float64)
 
     def _learn_labels(self, y: Any) -> sparse.csr_array[Any]:
@@ -216,8 +231,8 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _fit_decoder(
         self, X: Any, labels: Any, config: LinearConfig, generator: Any
-    ) -> tuple[Any, Calibrator]:
-        """The rule, fitted on held-out samples where it has something to fit."""
+    ) -> tuple[decoding.Rule, Probabilities]:
+        """The rule and the probabilities, fitted on held-out samples where there is a need."""
         info = registry.info(self.loss)
         few = self.decode == AUTO and self.validation_fraction * X.shape[0] < FEW
         link = Calibrator(link_scale=info.link_scale or 1.0)
@@ -227,7 +242,9 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         kept = np.setdiff1d(np.arange(X.shape[0]), held)
         weight, bias, _ = self._solve(X[kept], labels[kept], config)
         scores = np.asarray(X[held] @ weight + bias, dtype=np.float32)
-        return choose_rule(config, labels[kept], labels[held], scores).rule, link
+        part = ScoredPart(labels[held], scores, X[held])
+        chosen = choose_probabilities(self.loss, labels[kept], part)
+        return choose_rule(config, labels[kept], part).rule, chosen.probabilities
 
     def _held_out(self, samples: int) -> int:
         if not 0 < self.validation_fraction < 1:
@@ -256,6 +273,12 @@ def _are_sets(y: Any) -> bool:
         or (isinstance(labels, list | tuple) and all(isinstance(label, str) for label in labels))
         for labels in y
     )
+
+
+def _check_count(name: str, value: Any) -> None:
+    """Refuse anything but None or a whole number of at least 1."""
+    if value is not None and (not isinstance(value, Integral) or value < 1):
+        raise ValueError(f"{name} {value!r}: expected a whole number of at least 1, or None")
 
 
 def _warn_of_column() -> None:

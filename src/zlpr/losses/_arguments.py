@@ -12,8 +12,11 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
 
 Weight = Tensor | float
+# Weights within these bounds cannot make a term count that is lost beside the largest one.
+MODERATE = (2.0**-20, 2.0**20)
 
 
 @dataclass(frozen=True)
@@ -24,11 +27,13 @@ class Weighting:
         label_mask: Shape (L,) or (..., L), or None.
         label_weight: A number or of shape (), (L,) or (..., L), or None.
         pos_weight: As `label_weight`.
+        is_moderate: Whether no weight is known to be, or may be, 0, tiny or huge.
     """
 
     label_mask: Tensor | None = None
     label_weight: Weight | None = None
     pos_weight: Weight | None = None
+    is_moderate: bool = False
 
     @classmethod
     def check(
@@ -42,13 +47,14 @@ class Weighting:
         if label_mask is None and label_weight is None and pos_weight is None:
             return NO_WEIGHTING
         check_mask(scores, label_mask)
-        weight, largest = checked_weight("label_weight", label_weight, scores)
-        positive, largest_positive = checked_weight("pos_weight", pos_weight, scores)
+        weight, bounds = checked_weight("label_weight", label_weight, scores)
+        positive, positive_bounds = checked_weight("pos_weight", pos_weight, scores)
         if weight is not None and positive is not None:  # their product must be a number, too
             most = torch.finfo(working_dtype(scores)).max / 2
-            if largest * largest_positive > most:
+            if bounds[1] * positive_bounds[1] > most:
                 positive = _held_product(positive, weight, most)
-        return cls(label_mask, weight, positive)
+        lowest, highest = min(bounds[0], positive_bounds[0]), max(bounds[1], positive_bounds[1])
+        return cls(label_mask, weight, positive, MODERATE[0] <= lowest and highest <= MODERATE[1])
 
     def coefficients(self, targets: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """What the cells count for on the positive and on the negative side, each (..., L).
@@ -112,10 +118,11 @@ class Weighting:
         if self is NO_WEIGHTING:
             return self
         parts = (self.label_mask, self.label_weight, self.pos_weight)
-        return Weighting(*(change(x) if isinstance(x, Tensor) else x for x in parts))  # type: ignore[arg-type]
+        mask, weight, positive = (change(x) if isinstance(x, Tensor) else x for x in parts)
+        return Weighting(mask, weight, positive, self.is_moderate)  # type: ignore[arg-type]
 
 
-NO_WEIGHTING = Weighting()  # the usual case, so that it costs little
+NO_WEIGHTING = Weighting(is_moderate=True)  # the usual case, so that it costs little
 
 
 def _weight_of_labels(
@@ -232,24 +239,26 @@ def check_weight(name: str, weight: Weight | None, scores: Tensor) -> Weight | N
     return checked_weight(name, weight, scores)[0]
 
 
-def checked_weight(name: str, weight: Weight | None, scores: Tensor) -> tuple[Weight | None, float]:
-    """A weight as `check_weight` gives it, and its largest entry; 1 where that cannot be seen."""
+def checked_weight(
+    name: str, weight: Weight | None, scores: Tensor
+) -> tuple[Weight | None, tuple[float, float]]:
+    """A weight as `check_weight` gives it, and its extremes; 0 where they cannot be seen."""
     if weight is None:
-        return None, 1.0
+        return None, (1.0, 1.0)
     if not isinstance(weight, Tensor):
         number = check_number(name, weight, minimum=0.0)
-        return number, number
+        return number, (number, number)
     if weight.shape not in ((), scores.shape, scores.shape[-1:]):
         raise ValueError(
             f"{name} must be a number or have the shape {tuple(scores.shape[-1:])} or "
             f"{tuple(scores.shape)}, got {tuple(weight.shape)}"
         )
-    low, high = extremes(weight)
+    low, high = _extremes_of_weight(weight)
     if not low >= 0:  # NaN fails this, too
         raise ValueError(f"{name} must not be negative, got {low:g}")
     if math.isinf(high):
         raise ValueError(f"{name} must be finite, got {high:g}")
-    return weight.to(working_dtype(scores)), high
+    return weight.to(working_dtype(scores)), (low, high)
 
 
 def check_number(
@@ -297,6 +306,23 @@ def check_label_counts(scores: Tensor, label_counts: Tensor, num_samples: int) -
             f"got values from {low:g} to {high:g}"
         )
     return label_counts.to(working_dtype(scores)).clamp(min=1)
+
+
+_KNOWN_EXTREMES = WeakTensorKeyDictionary()
+
+
+def _extremes_of_weight(weight: Tensor) -> tuple[float, float]:
+    """As `extremes`, looked at again only where the weight was changed since.
+
+    The same weights come with every batch, and to look at them waits for the device.
+    """
+    if not can_look_at(weight) or weight.is_inference():  # the latter do not count their changes
+        return extremes(weight)
+    version, known = _KNOWN_EXTREMES.get(weight, (None, None))  # type: ignore[no-untyped-call]
+    if known is None or version != weight._version:
+        known = extremes(weight)
+        _KNOWN_EXTREMES[weight] = weight._version, known
+    return known  # type: ignore[no-any-return]
 
 
 def extremes(values: Tensor, otherwise: float = 0) -> tuple[float, float]:

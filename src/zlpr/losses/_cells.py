@@ -18,6 +18,7 @@ from zlpr.losses._arguments import (
     check_mask,
     check_scores,
     check_targets,
+    check_weight,
     working_dtype,
 )
 
@@ -107,11 +108,12 @@ def prepare(
     if label_mask is not None:
         check_mask(scores, label_mask)  # before anything is chosen by it
         scores = torch.where(label_mask, scores, 0.0)
-    weighting = Weighting.check(scores, label_mask, label_weight)
-    positive = Weighting.check(scores, None, None, pos_weight).pos_weight
-    # One by one, not by `check` of both: it holds their product, where here each has its limit.
-    limited = (limited_weight(w, scores.dtype) for w in (weighting.label_weight, positive))
-    return Cells(within_limits(scores), truth, Weighting(weighting.label_mask, *limited))
+    weights = {"label_weight": label_weight, "pos_weight": pos_weight}
+    checked = {
+        name: limited_weight(check_weight(name, weight, scores), scores.dtype)
+        for name, weight in weights.items()
+    }
+    return Cells(within_limits(scores), truth, Weighting(label_mask, **checked))
 
 
 def within_limits(values: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from torch import Tensor
 from zlpr.losses._arguments import working_dtype
 
 Reduction = Literal["mean", "sum", "none"]
+_REDUCTIONS = get_args(Reduction)
 
 
 class BatchReduction(Protocol):
@@ -44,7 +45,7 @@ ONE_PROCESS = OneProcess()
 
 def check_reduction(reduction: str) -> None:
     """A reduction is one of three words."""
-    if reduction not in get_args(Reduction):
+    if reduction not in _REDUCTIONS:
         raise ValueError(f"reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
 
 

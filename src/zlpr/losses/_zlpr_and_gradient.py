@@ -28,9 +28,9 @@ from zlpr.losses._arguments import NO_WEIGHTING, Weighting, wants_triton, workin
 from zlpr.losses._cells import held
 from zlpr.losses._reduce import Reduction, check_reduction, reduce
 
-# Cells of a block: in float32 they take a megabyte, and the three intermediate results of a block
-# stay near the core; smaller blocks cost more in calls than they save.
-BLOCK = 1 << 18
+# Cells of a block: its three intermediate results take two megabytes in float32 and stay near the
+# core; smaller blocks cost more in calls than they save.
+BLOCK = 5 << 15
 # Sums up to this one are of exponentials far from overflow, which need no shift.
 GENTLE = 1e13
 # log(1 + e^x) is x to the last digit of a float64 from here on.
@@ -48,14 +48,16 @@ def zlpr_of_targets(
     check_reduction(reduction)
     if not _is_plain(scores, targets, weighting):
         return reduce(two_sides(scores, targets, weighting), sample_weight, reduction)
-    num_labels = scores.shape[-1]
-    matrix = scores.reshape(-1, num_labels).contiguous()
-    truth = targets.reshape(-1, num_labels)
+    matrix, truth = scores, targets
+    if scores.dim() != 2 or not scores.is_contiguous():  # each view costs small batches a tenth
+        matrix = scores.reshape(-1, scores.shape[-1]).contiguous()
+        truth, weighting = targets.reshape(matrix.shape), weighting.flat(scores.shape[-1])
     # Without sample weights the sum is taken in the same function, which spares its gradient.
-    factors = {"sum": 1.0, "mean": 1.0 / matrix.shape[0]}
-    factor = factors.get(reduction) if sample_weight is None else None
+    factor = None
+    if sample_weight is None and reduction != "none":
+        factor = 1.0 if reduction == "sum" else 1.0 / len(matrix)
     keep = torch.is_grad_enabled() and scores.requires_grad
-    loss: Tensor = FusedLoss.apply(matrix, truth, weighting.flat(num_labels), factor, keep)  # type: ignore[no-untyped-call]
+    loss: Tensor = FusedLoss.apply(matrix, truth, weighting, factor, keep)  # type: ignore[no-untyped-call]
     if factor is not None:
         return loss
     return reduce(loss.view(scores.shape[:-1]), sample_weight, reduction)
@@ -76,15 +78,23 @@ def two_sides(scores: Tensor, targets: Tensor, weighting: Weighting) -> Tensor:
     largest = torch.finfo(scores.dtype).max
     scores = held(scores, -largest, largest)
     positive, negative = weighting.coefficients(targets, scores.dtype)
-    return _side(-scores, positive) + _side(scores, negative)
+    if scores.shape[-1] == 0:
+        return scores.sum(dim=-1)
+    sides = ((-scores, positive), (scores, negative))
+    # Both largest terms, then both sums: the compiler makes one pass over the cells of each.
+    shifts = [_largest_term(exponents, coefficients) for exponents, coefficients in sides]
+    above, below = (_side(*side, shift) for side, shift in zip(sides, shifts, strict=True))
+    return above + below
 
 
-def _side(exponents: Tensor, coefficients: Tensor) -> Tensor:
+def _largest_term(exponents: Tensor, coefficients: Tensor) -> Tensor:
+    """The largest of 0 and `x_l + log c_l`, shape (..., 1), by which the exponents are shifted."""
+    counted = exponents + coefficients.log()
+    return counted.detach().clamp(min=0.0).amax(dim=-1, keepdim=True)
+
+
+def _side(exponents: Tensor, coefficients: Tensor, shift: Tensor) -> Tensor:
     """`log(1 + sum_l c_l e^x_l)`, differentiable in x and c."""
-    if exponents.shape[-1] == 0:
-        return exponents.sum(dim=-1)
-    counted = (exponents + coefficients.log()).detach()
-    shift = counted.amax(dim=-1, keepdim=True).clamp(min=0.0)
     # What counts for little may exceed the shift, what does not count by any amount, and its
     # coefficient has a slope.
     highest = math.log(torch.finfo(exponents.dtype).max) - 1
@@ -120,7 +130,7 @@ class FusedLoss(torch.autograd.Function):
         # Two sides of bfloat16 scores can together exceed the largest number.
         largest = torch.finfo(sides.dtype).max
         if factor is None:
-            return sides.sum(dim=0).clamp_(max=largest)
+            return sides.sum(dim=0).clamp_(max=largest).squeeze(1)
         if not _is_on_cpu(sides):
             return (sides * factor).sum().clamp_(max=largest)
         loss = min(factor * sides.sum(dtype=torch.float64).item(), largest)  # the soonest here
@@ -161,7 +171,7 @@ def _scale_of_rows(upstream: Tensor, factor: float | None, num_rows: int) -> Ten
 def sides_and_slope(
     scores: Tensor, targets: Tensor, weighting: Weighting, scale: Tensor | float | None
 ) -> tuple[Tensor, Tensor | None]:
-    """The two sides of each row, shape (2, B), and their gradient in the scores, shape (B, L).
+    """The two sides of each row, shape (2, B, 1), and their gradient in the scores, (B, L).
 
     Args:
         scores: Shape (B, L).
@@ -172,7 +182,7 @@ def sides_and_slope(
     slope = None if scale is None else torch.empty_like(scores)
     if not _is_on_cpu(scores) or scores.numel() <= BLOCK:
         return _block_of_sides(scores, targets, weighting, scale, slope), slope
-    sides = scores.new_empty((2, len(scores)), dtype=working_dtype(scores))
+    sides = scores.new_empty((2, len(scores), 1), dtype=working_dtype(scores))
     for rows in _blocks(scores.shape):
         sides[:, rows] = _block_of_sides(
             scores[rows],
@@ -191,7 +201,7 @@ def _block_of_sides(
     scale: Tensor | float | None,
     slope: Tensor | None,
 ) -> Tensor:
-    """The two sides of some rows, shape (2, B); fills in their part of the gradient."""
+    """The two sides of some rows, shape (2, B, 1); fills in their part of the gradient."""
     if wants_triton() and working_dtype(scores) is torch.float32:
         from zlpr.losses._zlpr_triton import triton_sides
 
@@ -212,38 +222,37 @@ def bare_sides(
 ) -> Tensor | None:
     """As `shifted_sides`, from bare exponentials; None where they do not suffice."""
     dtype = working_dtype(scores)
-    smallest = torch.finfo(dtype).smallest_normal
-    zero, one = _side_constants(scores.device, dtype).offsets
-    in_place = slope is not None and slope.dtype == dtype
-    below = torch.exp(scores, out=slope) if in_place else scores.to(dtype, copy=True).exp_()
-    above = below.clamp(min=smallest)
+    zero, one, smallest = _numbers(dtype)
     truth = _as_numbers(targets, dtype)
-    if weighting is NO_WEIGHTING and not targets.is_floating_point():
+    is_plain = weighting is NO_WEIGHTING
+    if is_plain:
+        terms = scores.new_empty((2, *scores.shape), dtype=dtype)
+    else:
+        terms = _coefficients(truth, _side_constants(scores.device, dtype), weighting)
+        if weighting.label_mask is not None:
+            terms.mul_(weighting.label_mask)
+    above, below = terms[0], terms[1]
+    exponentials = torch.exp(scores.to(dtype), out=below if is_plain else None)
+    if is_plain and not targets.is_floating_point():
+        torch.clamp(below, min=smallest, out=above)
         torch.div(truth, above, out=above)
         below.addcmul_(below, truth, value=-1)  # exact, since the target is 0 or 1
+    elif not exponentials.amin().item() >= smallest:
+        # A coefficient may be so small that no sum would tell of the underflow.
+        return None
+    elif is_plain:
+        torch.div(truth, below, out=above)
+        below.lerp_(zero, truth)  # e^s (1 - y), exact for a target near 1, too
     else:
-        # A coefficient may be so small that no sum would tell of the underflow in `below`.
-        if not below.min().item() >= smallest:
-            return None
-        if weighting is NO_WEIGHTING:
-            positive, negative = truth, one - truth
-        else:
-            positive, negative = _coefficients(truth, weighting).unbind()
-        torch.div(positive, above, out=above)
-        below.mul_(negative)
-    sums = torch.stack((above.sum(dim=1), below.sum(dim=1)))
+        above.div_(exponentials)
+        below.mul_(exponentials)
+    sums = terms.sum(dim=2, keepdim=True)
     if not sums.max().item() < GENTLE:  # so for NaN, too
         return None
     if slope is not None:
-        share = (one + sums).reciprocal_()
-        factor = _factor_of(scale)
-        if isinstance(scale, Tensor):
-            share.mul_(scale)
-        to_above, to_below = share.unsqueeze(2).unbind()
-        torch.addcmul(zero, below, to_below, value=factor, out=below)
-        below.addcmul_(above, to_above, value=-factor)
-        if not in_place:
-            slope.copy_(below)
+        shares = torch.addcdiv(zero, one, one + sums, value=_factor_of(scale))
+        terms.mul_(shares * scale.unsqueeze(1) if isinstance(scale, Tensor) else shares)
+        torch.sub(below, above, out=slope)
     return sums.log1p_()
 
 
@@ -254,7 +263,7 @@ def shifted_sides(
     scale: Tensor | float | None,
     slope: Tensor | None,
 ) -> Tensor:
-    """The two sides of some rows, shape (2, B), from exponentials relative to the largest.
+    """The two sides of some rows, shape (2, B, 1), from exponentials relative to the largest.
 
     It fills in the rows' part of the gradient, too. Both sides stand in one tensor, for the sake of
     devices on which the number of operations counts.
@@ -262,58 +271,43 @@ def shifted_sides(
     dtype = working_dtype(scores)
     largest = torch.finfo(dtype).max
     scores = scores.to(dtype).clamp(-largest, largest)
-    is_weighted = weighting.label_weight is not None or weighting.pos_weight is not None
-    if targets.dtype is torch.bool and not is_weighted:
-        log_sums, terms, divisors = _shares_of_hard(scores, targets, weighting.label_mask)
-    else:
-        if weighting.label_mask is not None:  # not even a NaN there reaches the gradient
-            scores = torch.where(weighting.label_mask, scores, 0.0)
-        coefficients = _coefficients(_as_numbers(targets, dtype), weighting)
-        log_sums, terms, divisors = _shares_of_soft(scores, coefficients)
+    worst, terms = _terms(scores, targets, weighting)
+    total = terms.sum(dim=-1, keepdim=True)
+    log_sums = total.log() - worst
+    divisors = worst.exp_().add_(total)  # which make shares of the terms
     if slope is not None:
         if isinstance(scale, Tensor):
             terms.mul_(scale.unsqueeze(1))
         factor, zero = _factor_of(scale), _side_constants(scores.device, dtype).offsets[0]
-        made = slope if slope.dtype is dtype else torch.empty_like(scores)
-        torch.addcdiv(zero, terms[1], divisors[1], value=factor, out=made)
-        made.addcdiv_(terms[0], divisors[0], value=-factor)
-        if made is not slope:
-            slope.copy_(made)
-    return F.softplus(log_sums, threshold=LINEAR_FROM).squeeze(-1)
+        below = torch.addcdiv(zero, terms[1], divisors[1], value=factor)
+        torch.addcdiv(below, terms[0], divisors[0], value=-factor, out=slope)
+    return F.softplus(log_sums, threshold=LINEAR_FROM)
 
 
-def _shares_of_hard(
-    scores: Tensor, targets: Tensor, label_mask: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """As `_shares_of_soft`, of boolean targets, by a softmax, which is one operation."""
-    constants = _side_constants(scores.device, scores.dtype)
-    counted = targets != constants.offsets
-    if label_mask is not None:
-        counted &= label_mask
-    exponents = torch.where(counted, scores * constants.directions, constants.lowest)
-    terms = exponents.softmax(dim=-1)
-    log_sums = exponents.amax(-1, keepdim=True) - terms.amax(-1, keepdim=True).log_()
-    return log_sums, terms, log_sums.sigmoid().reciprocal_()
-
-
-def _shares_of_soft(scores: Tensor, coefficients: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Of both sides, in dimension 0: logarithms of the sums, and what makes up the gradient.
+def _terms(scores: Tensor, targets: Tensor, weighting: Weighting) -> tuple[Tensor, Tensor]:
+    """Of both sides, in dimension 0: the worst margin, (2, B, 1), and `c_l e^(worst - margin_l)`.
 
     A cell's margin on a side is by how much it is right there: the score on the positive side, the
-    negated score on the negative one. The logarithms of the coefficients are added after the shift,
-    since beside a large score they would be lost.
-
-    Returns:
-        `log sum_l c_l e^-margin_l`, shape (2, B, 1), terms, shape (2, B, L), and divisors, shape
-        (2, B, 1), such that `terms / divisors` are the shares `c_l e^-margin_l / (1 + sum)`.
+    negated score on the negative one, and the largest number where it does not count, so that not
+    even a NaN there reaches the gradient.
     """
     constants = _side_constants(scores.device, scores.dtype)
-    margins = scores * constants.signs
-    logs = coefficients.log_()
+    margins, counted = scores * constants.signs, weighting.label_mask
+    is_hard = targets.dtype is torch.bool and weighting.is_moderate
+    if is_hard:
+        chosen = targets != constants.offsets
+        counted = chosen if counted is None else chosen & counted
+    if counted is not None:
+        margins = torch.where(counted, margins, constants.largest)
+    if is_hard:  # the weights do not decide which term is the largest to count
+        worst = margins.amin(dim=-1, keepdim=True)
+        return worst, _weigh_(torch.sub(worst, margins, out=margins).exp_(), weighting)
+    # Whole numbers become the scores' dtype on the way; other floating-point ones would decide it.
+    truth = targets.to(scores.dtype) if targets.is_floating_point() else targets
+    logs = _coefficients(truth, constants, weighting).log_()
     worst = (margins - logs).amin(dim=-1, keepdim=True).clamp_(max=0.0)
-    terms = torch.sub(worst, margins, out=margins).add_(logs).exp_()
-    total = terms.sum(dim=-1, keepdim=True)
-    return total.log() - worst, terms, worst.exp_().add_(total)
+    # The logarithms are added after the shift, since beside a large score they would be lost.
+    return worst, torch.sub(worst, margins, out=margins).add_(logs).exp_()
 
 
 def _factor_of(scale: Tensor | float | None) -> float:
@@ -321,17 +315,18 @@ def _factor_of(scale: Tensor | float | None) -> float:
     return scale if isinstance(scale, float) else 1.0
 
 
-def _coefficients(truth: Tensor, weighting: Weighting) -> Tensor:
-    """The coefficients of the positive and of the negative side, shape (2, B, L), fresh memory."""
-    constants = _side_constants(truth.device, truth.dtype)
-    coefficients = torch.addcmul(constants.offsets, truth, constants.signs)
+def _coefficients(truth: Tensor, constants: "SideConstants", weighting: Weighting) -> Tensor:
+    """The weighted coefficients of both sides, shape (2, B, L), in fresh memory."""
+    return _weigh_(torch.addcmul(constants.offsets, truth, constants.signs), weighting)
+
+
+def _weigh_(sides: Tensor, weighting: Weighting) -> Tensor:
+    """Multiply both sides, shape (2, B, L), by their weights."""
     if weighting.label_weight is not None:
-        coefficients.mul_(weighting.label_weight)
+        sides.mul_(weighting.label_weight)
     if weighting.pos_weight is not None:
-        coefficients[0].mul_(weighting.pos_weight)
-    if weighting.label_mask is not None:
-        coefficients.mul_(weighting.label_mask)
-    return coefficients
+        sides[0].mul_(weighting.pos_weight)
+    return sides
 
 
 class SideConstants(NamedTuple):
@@ -340,22 +335,27 @@ class SideConstants(NamedTuple):
     Attributes:
         offsets: 0 and 1; the coefficient of a side is `offset + sign * target`.
         signs: 1 and -1, of the margins.
-        directions: -1 and 1, of the exponents.
-        lowest: The lowest finite exponent, which no sum feels.
+        largest: The largest finite margin, whose exponential no sum feels.
     """
 
     offsets: Tensor
     signs: Tensor
-    directions: Tensor
-    lowest: Tensor
+    largest: Tensor
+
+
+@cache
+def _numbers(dtype: torch.dtype) -> tuple[Tensor, Tensor, float]:
+    """0 and 1, which as tensors are added sooner than as Python numbers, and the least normal."""
+    zero, one = (torch.tensor(x, dtype=dtype, device="cpu") for x in (0.0, 1.0))
+    return zero, one, torch.finfo(dtype).smallest_normal
 
 
 @cache
 def _side_constants(device: torch.device, dtype: torch.dtype) -> SideConstants:
     """Made once, since on a device each would be an operation."""
     offsets = torch.tensor([0.0, 1.0], dtype=dtype, device=device).view(2, 1, 1)
-    lowest = torch.tensor(torch.finfo(dtype).min, dtype=dtype, device=device)
-    return SideConstants(offsets, 1 - 2 * offsets, 2 * offsets - 1, lowest)
+    largest = torch.tensor(torch.finfo(dtype).max, dtype=dtype, device=device)
+    return SideConstants(offsets, 1 - 2 * offsets, largest)
 
 
 def _as_numbers(targets: Tensor, dtype: torch.dtype) -> Tensor:
@@ -373,19 +373,19 @@ def _blocks(shape: torch.Size) -> Iterator[slice]:
 
 def _is_on_cpu(tensor: Tensor) -> bool:
     """Whether to look at a number costs little, and to start an operation, too."""
-    return tensor.device.type == "cpu"
+    return tensor.is_cpu
 
 
 def _is_plain(scores: Tensor, targets: Tensor, weighting: Weighting) -> bool:
     """Whether the tensors hold numbers, not a tracer's marks, and only scores want a gradient."""
     if torch.compiler.is_compiling() or scores.numel() == 0:
         return False
-    if scores.device.type not in ("cpu", "cuda") or not _has_numbers(scores):
+    if not (scores.is_cpu or scores.is_cuda) or not _has_numbers(scores):
         return False
-    return all(
-        _has_numbers(tensor) and not tensor.requires_grad
-        for tensor in (targets, *weighting.tensors())
-    )
+    for tensor in (targets, *weighting.tensors()):
+        if tensor.requires_grad or not _has_numbers(tensor):
+            return False
+    return True
 
 
 def _has_numbers(tensor: Tensor) -> bool:

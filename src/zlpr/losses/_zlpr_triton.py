@@ -138,7 +138,7 @@ def triton_sides(
             scores, targets, *given, shifts, totals, scales.expand(num_rows).contiguous(), slope,
             num_rows, num_labels, targets.stride(0), *strides, **constants,
         )  # fmt: skip
-    return F.softplus(totals.log_().add_(shifts), threshold=LINEAR_FROM)
+    return F.softplus(totals.log_().add_(shifts), threshold=LINEAR_FROM).unsqueeze(2)
 
 
 def _of_cells(part: Tensor | float | None, scores: Tensor) -> Tensor | None:

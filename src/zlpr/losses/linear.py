@@ -1,6 +1,7 @@
 """A linear head and its loss in one, for more labels than a matrix of scores has room for."""
 
 import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -128,22 +129,8 @@ def linear_lsep_loss(
         >>> linear_lsep_loss(torch.ones(1, 2), weight, None, indices).item()  # log(1 + 1 * 2)
         1.0986123085021973
     """
-    head = LinearHead(features, weight, bias)
-    weighting = Weighting.check(head.cells, label_mask, label_weight, pos_weight)
-
-    def dense(scores: Tensor) -> Tensor:
-        return lsep_loss(
-            scores,
-            multi_hot(indices, scores.shape[-1]),
-            label_mask=label_mask,
-            label_weight=label_weight,
-            pos_weight=pos_weight,
-            reduction="none",
-        )
-
-    losses = linear_losses(
-        head, indices, weighting, LSEPTally, dense, impl=impl, weight_step=weight_step
-    )
+    head, weights = LinearHead(features, weight, bias), (label_mask, label_weight, pos_weight)
+    losses = _without_threshold(head, indices, weights, LSEPTally, lsep_loss, impl, weight_step)
     return reduce(losses, sample_weight, reduction)
 
 
@@ -175,11 +162,26 @@ def linear_bce_loss(
         >>> linear_bce_loss(torch.ones(1, 2), weight, None, indices).item()  # 3 log 2
         2.079441547393799
     """
-    head = LinearHead(features, weight, bias)
+    head, weights = LinearHead(features, weight, bias), (label_mask, label_weight, pos_weight)
+    losses = _without_threshold(head, indices, weights, BCETally, bce_loss, impl, weight_step)
+    return reduce(losses, sample_weight, reduction)
+
+
+def _without_threshold(
+    head: LinearHead,
+    indices: Tensor,
+    weights: tuple[Tensor | None, Weight | None, Weight | None],
+    tally: type[LSEPTally | BCETally],
+    loss: Callable[..., Tensor],
+    impl: Impl,
+    weight_step: WeightStep | None,
+) -> Tensor:
+    """One value per sample, by the tally of a loss or, where all scores fit, by the loss itself."""
+    label_mask, label_weight, pos_weight = weights
     weighting = Weighting.check(head.cells, label_mask, label_weight, pos_weight)
 
     def dense(scores: Tensor) -> Tensor:
-        return bce_loss(
+        return loss(
             scores,
             multi_hot(indices, scores.shape[-1]),
             label_mask=label_mask,
@@ -188,10 +190,7 @@ def linear_bce_loss(
             reduction="none",
         )
 
-    losses = linear_losses(
-        head, indices, weighting, BCETally, dense, impl=impl, weight_step=weight_step
-    )
-    return reduce(losses, sample_weight, reduction)
+    return linear_losses(head, indices, weighting, tally, dense, impl=impl, weight_step=weight_step)
 
 
 class LinearZLPRLoss(nn.Module):

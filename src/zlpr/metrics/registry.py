@@ -26,7 +26,6 @@ class MetricInfo:
         needs: whether it is made from the scores or from the predicted label sets; None where
             the true labels are enough.
         larger_is_better: None for figures that describe rather than judge.
-        in_paper: whether it is one of the paper's six.
         in_brief: whether it stands in the short tables that people read; `--json` has them all.
     """
 
@@ -36,7 +35,6 @@ class MetricInfo:
     meaning: str
     needs: Literal["scores", "predictions"] | None
     larger_is_better: bool | None
-    in_paper: bool = False
     in_brief: bool = True
 
     @property
@@ -58,7 +56,6 @@ _PAPER = (
         "share of samples whose whole label set is predicted exactly",
         needs="predictions",
         larger_is_better=True,
-        in_paper=True,
     ),
     MetricInfo(
         "example_f1",
@@ -67,7 +64,6 @@ _PAPER = (
         "overlap of predicted and true labels, averaged over samples",
         needs="predictions",
         larger_is_better=True,
-        in_paper=True,
     ),
     MetricInfo(
         "micro_f1",
@@ -76,7 +72,6 @@ _PAPER = (
         "overlap of predicted and true labels, counted over all samples at once",
         needs="predictions",
         larger_is_better=True,
-        in_paper=True,
     ),
     MetricInfo(
         "macro_f1",
@@ -85,7 +80,6 @@ _PAPER = (
         "F1 averaged over labels, so that rare labels weigh the same",
         needs="predictions",
         larger_is_better=True,
-        in_paper=True,
     ),
     MetricInfo(
         "average_precision",
@@ -94,7 +88,6 @@ _PAPER = (
         "how near the top of the ranking the true labels stand",
         needs="scores",
         larger_is_better=True,
-        in_paper=True,
     ),
     MetricInfo(
         "ranking_loss",
@@ -103,7 +96,6 @@ _PAPER = (
         "share of pairs of a true and another label in the wrong order",
         needs="scores",
         larger_is_better=False,
-        in_paper=True,
     ),
 )
 

@@ -1,7 +1,7 @@
 """The model folder: written whole or not at all, checked when it is read.
 
-config.json        kind, id2label, loss and its parameters, decoding rule, calibrator, version,
-                   and the SHA-256 of every other file but the card
+config.json        kind, id2label, loss and its parameters, decoding rule, what makes probabilities,
+                   version, and the SHA-256 of every other file but the card
 model.safetensors  the weights
 …                  vocabulary.json, or a transformer's tokenizer
 metrics.json       the figures on validation and test
@@ -133,7 +133,7 @@ def _read_model(folder: Path, config: Mapping[str, Any]) -> FittedModel:
     shared = {
         "label_names": names,
         "decoder": decoding.from_config(config["decoding"]),
-        "calibrator": decoding.Calibrator.from_config(config["calibrator"]),
+        "calibrator": decoding.probabilities_from_config(config["calibrator"]),
         "record": TrainingRecord(
             loss=config["loss"],
             loss_params=config["loss_params"],

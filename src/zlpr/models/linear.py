@@ -11,7 +11,7 @@ from scipy import sparse
 
 from zlpr._counted import counted
 from zlpr._errors import UserError
-from zlpr.decoding import Calibrator, Rule
+from zlpr.decoding import Features, Probabilities, Rule
 from zlpr.models.base import FittedModel, TrainingRecord
 from zlpr.models.features import TextFeatures
 
@@ -38,7 +38,7 @@ class LinearModel(FittedModel):
         *,
         record: TrainingRecord,
         decoder: Rule | None = None,
-        calibrator: Calibrator | None = None,
+        calibrator: Probabilities | None = None,
     ) -> None:
         super().__init__(label_names, record=record, decoder=decoder, calibrator=calibrator)
         self.weight = weight
@@ -48,6 +48,10 @@ class LinearModel(FittedModel):
     def score(self, read: Any) -> NDArray[np.float32]:
         """Scores of shape (samples, labels) for features that are already extracted."""
         return np.asarray(read @ self.weight + self.bias, dtype=np.float32)
+
+    def features(self, read: Any) -> Features:
+        """The features themselves."""
+        return read
 
     def read(self, inputs: Any) -> Any:
         """The features that the weights are for, or a line that says what was expected."""

@@ -14,7 +14,7 @@ from typing import Any, Literal, Self, get_args
 from zlpr._errors import UserError
 from zlpr._names import unknown
 from zlpr._typed_json import from_plain
-from zlpr.models.registry import DEFAULT, available, kind_of
+from zlpr.models.registry import DEFAULT, NO_LOSS, available, kind_of
 
 AUTO = "auto"
 EmptyCases = Literal["sklearn", "paper"]
@@ -40,12 +40,13 @@ class TrainingConfig:
 
     Attributes:
         model: a kind of `zlpr.models`, as `linear` or `hf:NAME_OR_PATH`.
-        loss: a name of the losses' registry.
+        loss: a name of the losses' registry; `NO_LOSS` for a kind that has that as its default.
         loss_params: the loss's own parameters, such as `{"pos_weight": 2.7}`.
         seed: of initialisation, shuffling and dropout; the same seed gives the same bits.
         decode: the rule that turns scores into label sets. "auto" takes the one that
             cross-validation on the validation part finds best; "zero" keeps the paper's bound;
-            the other names are those of `zlpr.decoding`.
+            the other names are those of `zlpr.decoding`, of which those that read features are
+            for kinds of models that have some.
         decode_metric: what the rule is chosen and fitted for, on validation.
         threshold: predict the labels with a score above it; nothing is fitted.
         top: predict so many labels for every sample; nothing is fitted.
@@ -107,21 +108,29 @@ class TrainingConfig:
     def __post_init__(self) -> None:
         from zlpr import decoding, losses, metrics
 
-        kind_of(self.model)
+        kind = kind_of(self.model)
+        if not self.takes_loss() and (self.loss != NO_LOSS or self.loss_params):
+            raise UserError(f"model {kind.name} is not trained with a loss; leave it out")
         if self.empty is None:
             by_preset = "paper" if getattr(self, "preset", "") == "paper" else "sklearn"
             object.__setattr__(self, "empty", by_preset)
         judging = map(metrics.info, metrics.available())
         judged = [metric.name for metric in judging if metric.larger_is_better is not None]
         for name, what, allowed in (
-            ("loss", "loss", losses.available()),
-            ("decode", "rule", (AUTO, *decoding.rules_of_scores())),
+            ("loss", "loss", losses.available() if self.takes_loss() else (NO_LOSS,)),
+            ("decode", "rule", (AUTO, *decoding.available())),
             ("decode_metric", "metric of label sets", decoding.DECISION_METRICS),
             ("metric", "metric", judged),
             ("empty", "way to count empty cases", get_args(EmptyCases)),
         ):
             if getattr(self, name) not in allowed:
                 raise UserError(f"{name}: {unknown(what, getattr(self, name), allowed)}")
+        by_scores = (AUTO, *decoding.rules_of_scores())
+        if self.decode not in by_scores and not kind.has_features:
+            raise UserError(
+                f"decode {self.decode!r} reads features, and model {kind.name} has none to give; "
+                f"its rules are: {', '.join(by_scores)}"
+            )
         self._check_decisions_by_hand()
 
     def _check_decisions_by_hand(self) -> None:
@@ -136,6 +145,16 @@ class TrainingConfig:
             top=self.top,
             min_probability=self.min_probability,
         )
+
+    @classmethod
+    def takes_loss(cls) -> bool:
+        """Whether this kind is trained with a loss."""
+        return cls.loss != NO_LOSS
+
+    @property
+    def scored_as(self) -> str:
+        """The loss whose bound and link the scores have; without one they are log-odds."""
+        return self.loss if self.takes_loss() else "bce"
 
     @property
     def convention(self) -> EmptyCases:

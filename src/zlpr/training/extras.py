@@ -102,7 +102,7 @@ class Extras:
 
 
 @dataclass(frozen=True)
-class Objective:
+class BatchPass:
     """What one pass over a batch gives: its loss is `mean of l(view, targets) + penalty`.
 
     Attributes:
@@ -116,14 +116,14 @@ class Objective:
     penalty: Tensor
 
 
-def objective(
+def pass_over_batch(
     model: nn.Module,
     network: Any,
     inputs: dict[str, Tensor],
     targets: Tensor,
     real: Tensor | None,
     extras: Extras,
-) -> Objective:
+) -> BatchPass:
     """Scores of a batch under the extras.
 
     Args:
@@ -150,7 +150,7 @@ def objective(
     if extras.mixup and len(targets):
         mixture = Mixture.draw(len(targets), extras.mixup)
         views, targets = tuple(map(mixture, views)), mixture(targets)
-    return Objective(views, targets, penalty)
+    return BatchPass(views, targets, penalty)
 
 
 def _scores(model: nn.Module, inputs: dict[str, Tensor]) -> Tensor:

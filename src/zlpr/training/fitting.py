@@ -5,9 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from zlpr import decoding
 from zlpr._counted import counted
 from zlpr._errors import UserError
@@ -17,10 +14,10 @@ from zlpr.models.registry import kind_of
 from zlpr.training.base import ProgressCallback, ReadInputs, Trained, TrainingProgress
 from zlpr.training.checkpoints import describe_run
 from zlpr.training.config import TrainingConfig
-from zlpr.training.judging import judge
+from zlpr.training.judging import ScoredPart, judge
 from zlpr.training.parts import Parts
 from zlpr.training.registry import trainer_of
-from zlpr.training.selection import choose_rule, fit_calibrator
+from zlpr.training.selection import choose_probabilities, choose_rule
 
 
 @dataclass(frozen=True)
@@ -32,10 +29,11 @@ class FitResult:
         history: what happened, in order.
         chosen: what validation chose, such as {"regularisation": 0.3} or {"epoch": 4}.
         choice: the decoding rule before any floor, and what it was chosen from.
+        probabilities: what makes probabilities of scores, and what it was chosen from.
         figures: by part, as decoded; the last part's at the loss's own bound too.
-        validation_scores: the model's scores of the validation samples, (samples, labels).
-        test_scores: of the test samples; None without a test part.
-        num_features: columns of the linear model's features, or the encoder's width.
+        validation: the validation part as the model scored it.
+        test: the test part; None without one.
+        num_features: columns of what the model makes of a sample, or its width.
         seconds: of the whole fit, features, decoding and calibration included, judging not.
     """
 
@@ -43,9 +41,10 @@ class FitResult:
     history: tuple[TrainingProgress, ...]
     chosen: Mapping[str, float]
     choice: decoding.Choice
+    probabilities: decoding.ProbabilityChoice
     figures: dict[str, dict[str, float]]
-    validation_scores: NDArray[np.float32]
-    test_scores: NDArray[np.float32] | None
+    validation: ScoredPart
+    test: ScoredPart | None
     num_features: int
     seconds: float
 
@@ -114,33 +113,36 @@ def fit_parts(
         checkpoint=checkpoint,
         progress=progress,
     )
-    model, scores = trained.model, trained.validation_scores
-    truth = parts.validation.labels
-    choice = choose_rule(config, parts.train.labels, truth, scores)
-    model.calibrator = calibrator = fit_calibrator(config.loss, truth, scores)
+    model = trained.model
+    validation = ScoredPart(
+        parts.validation.labels, trained.validation_scores, trained.validation_features
+    )
+    choice = choose_rule(config, parts.train.labels, validation)
+    probabilities = choose_probabilities(config.scored_as, parts.train.labels, validation)
+    model.calibrator = probabilities.probabilities
     model.decoder = decoding.by_hand(
-        choice.rule, calibrator, min_probability=config.min_probability
+        choice.rule, model.calibrator, min_probability=config.min_probability
     )
     seconds = time.perf_counter() - started
-    if parts.test is not None and test_inputs is None:
-        test_inputs = inputs.read(parts.test.inputs)
-    return _judged(parts, config, trained, choice, test_inputs, seconds)
+    judged = {"validation": validation}
+    if parts.test is not None:
+        read = inputs.read(parts.test.inputs) if test_inputs is None else test_inputs
+        judged["test"] = ScoredPart(parts.test.labels, model.score(read), model.features(read))
+    return _recorded(parts, config, trained, choice, probabilities, judged, seconds)
 
 
-def _judged(
+def _recorded(
     parts: Parts,
     config: TrainingConfig,
     trained: Trained,
     choice: decoding.Choice,
-    test_inputs: object,
+    probabilities: decoding.ProbabilityChoice,
+    judged: Mapping[str, ScoredPart],
     seconds: float,
 ) -> FitResult:
     """The figures, written into the model's record."""
     model = trained.model
-    judged = {"validation": (parts.validation.labels, trained.validation_scores)}
-    if parts.test is not None:
-        judged["test"] = (parts.test.labels, model.score(test_inputs))
-    figures = judge(config.loss, model.decoder, judged, config.convention)
+    figures = judge(config.scored_as, model.decoder, judged, config.convention)
     model.record = TrainingRecord(
         loss=config.loss,
         loss_params=dict(config.loss_params),
@@ -149,16 +151,17 @@ def _judged(
         data=parts.describe(),
         metrics=figures,
         seconds=seconds,
-        decision=choice.to_dict(),
+        decision={**choice.to_dict(), "probabilities": probabilities.to_dict()},
     )
     return FitResult(
         model=model,
         history=trained.history,
         chosen=trained.chosen,
         choice=choice,
+        probabilities=probabilities,
         figures=figures,
-        validation_scores=trained.validation_scores,
-        test_scores=judged["test"][1] if "test" in judged else None,
+        validation=judged["validation"],
+        test=judged.get("test"),
         num_features=trained.num_features,
         seconds=seconds,
     )

@@ -24,7 +24,7 @@ _STEP, _DIRECTIONS = 1e-2, 8
 
 
 @dataclass(frozen=True)
-class _Block:
+class _TrainingBlock:
     """Consecutive samples: features, their transpose, and targets."""
 
     features: Tensor
@@ -64,14 +64,14 @@ class LinearObjective:
         self._given_bias = bias
         self._blocks = list(self._cut(features, labels))
 
-    def _cut(self, features: Matrix, labels: Any) -> Iterator[_Block]:
+    def _cut(self, features: Matrix, labels: Any) -> Iterator[_TrainingBlock]:
         rows = self.num_samples
         if not self.over_batch:
             rows = max(1, BLOCK_CELLS // max(self.num_labels, 1))
         for first in range(0, self.num_samples, rows):
             part = features[first : first + rows]
             targets = torch.from_numpy(np.asarray(labels[first : first + rows].toarray(), bool))
-            yield _Block(as_tensor(part), as_tensor(part.T), targets)
+            yield _TrainingBlock(as_tensor(part), as_tensor(part.T), targets)
 
     def start(self) -> Tensor:
         """No weights, and the starting biases."""

@@ -51,8 +51,10 @@ def train_linear(
     scores = search.best_scores
     if scores is None:  # the best fit is a killed run's
         scores = np.asarray(features.validation @ weight + bias, dtype=np.float32)
+    as_given = features.validation
     if features.scaling is not None:
         weight, bias = features.scaling.undo(weight, bias)
+        as_given = features.read(validation.inputs)
     record = TrainingRecord(loss=config.loss)
     return Trained(
         model=LinearModel(train.label_names, weight, bias, features.text_features, record=record),
@@ -60,6 +62,7 @@ def train_linear(
         chosen={"regularisation": best.regularisation},
         validation_scores=scores,
         num_features=weight.shape[0],
+        validation_features=as_given,
     )
 
 

@@ -14,7 +14,7 @@ from transformers import Trainer
 from zlpr._errors import UserError
 from zlpr.losses import registry
 from zlpr.training.batches import FILLER, FilledCollator, FilledRows, GlobalBatches
-from zlpr.training.extras import Extras, Objective, objective
+from zlpr.training.extras import BatchPass, Extras, pass_over_batch
 
 LOSS_WEIGHTS = "loss.safetensors"  # what a loss learns, beside a checkpoint's model
 
@@ -153,7 +153,7 @@ class MultiLabelTrainer(Trainer):
             return self._plain_loss(model, inputs, return_outputs)
         if self.over_batch:
             return self._share_of_batch_loss(self._step, model, inputs, num_items_in_batch)
-        passed = self._objective(model, inputs)
+        passed = self._pass(model, inputs)
         rows = len(passed.targets)
         losses = [self.loss(view, passed.targets) for view in passed.views] if rows else []
         nothing = sum((view.sum() for view in passed.views), start=passed.penalty) * 0.0
@@ -196,13 +196,13 @@ class MultiLabelTrainer(Trainer):
         if self.loss.state_dict():
             self.loss.load_state_dict(load_file(f"{checkpoint}/{LOSS_WEIGHTS}"))
 
-    def _objective(self, model: nn.Module, inputs: Mapping[str, Any]) -> Objective:
+    def _pass(self, model: nn.Module, inputs: Mapping[str, Any]) -> BatchPass:
         """Scores and penalty of one forward pass."""
         inputs = dict(self._prepare_inputs(dict(inputs)))
         targets, filler = inputs.pop("labels"), inputs.pop(FILLER, None)
         network = self.accelerator.unwrap_model(model)
         real = None if filler is None else ~filler
-        return objective(model, network, inputs, targets, real, self.extras)
+        return pass_over_batch(model, network, inputs, targets, real, self.extras)
 
     def _plain_loss(self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool) -> Any:
         """The loss of one batch by itself, for callers other than the training loop."""
@@ -220,7 +220,7 @@ class MultiLabelTrainer(Trainer):
             step.whole = self._look_ahead(model, step)
         if step.random:
             step.random[step.position].restore()
-        passed = self._objective(model, inputs)
+        passed = self._pass(model, inputs)
         if step.whole is None:
             step.whole = self._whole_batch([passed])
         whole, processes = step.whole, self.accelerator.num_processes
@@ -240,10 +240,10 @@ class MultiLabelTrainer(Trainer):
         with torch.no_grad():
             for batch in step.batches:
                 step.random.append(_RandomState.now(self.args.device))
-                passes.append(self._objective(model, batch))
+                passes.append(self._pass(model, batch))
         return self._whole_batch(passes)
 
-    def _whole_batch(self, passes: Sequence[Objective]) -> "_WholeBatch":
+    def _whole_batch(self, passes: Sequence[BatchPass]) -> "_WholeBatch":
         """The loss over all samples of all passes and processes, and its gradient for our own."""
         sizes = [len(passed.targets) for passed in passes]
         targets, first = self._gather_rows(torch.cat([passed.targets for passed in passes]))

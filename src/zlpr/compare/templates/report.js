@@ -22,7 +22,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
 }
 const openTarget = () => {
   const section = document.getElementById(location.hash.slice(1));
-  const details = section && section.querySelector("details.setting");
+  const details = section && section.querySelector("details.contest");
   if (details) details.open = true;
 };
 addEventListener("hashchange", openTarget);

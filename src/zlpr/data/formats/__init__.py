@@ -33,7 +33,6 @@ class Format:
 
     Attributes:
         name: as the user names it.
-        summary: what it is, in a few words.
         suffixes: how its files end.
         read_blocks: gives the rows of a file.
         write: writes a `Dataset` to what `target` says.
@@ -42,7 +41,6 @@ class Format:
     """
 
     name: str
-    summary: str
     suffixes: tuple[str, ...]
     read_blocks: Callable[[Path, ReadOptions, Problems], Iterator[Block]]
     write: Callable[[Any, Any], None]
@@ -51,75 +49,25 @@ class Format:
 
 
 _ALL = (
-    Format(
-        "jsonl",
-        "one JSON object per line",
-        (".jsonl", ".ndjson"),
-        json_lines.read_blocks,
-        json_lines.write,
-        table=True,
-    ),
-    Format(
-        "json",
-        "an array of objects",
-        (".json",),
-        json_file.read_blocks,
-        json_file.write,
-        table=True,
-    ),
-    Format(
-        "csv", "a comma-separated table", (".csv",), tables.read_blocks, tables.write, table=True
-    ),
-    Format(
-        "tsv",
-        "a tab-separated table",
-        (".tsv", ".tab"),
-        tables.read_blocks,
-        tables.write_tsv,
-        table=True,
-    ),
+    Format("jsonl", (".jsonl", ".ndjson"), json_lines.read_blocks, json_lines.write, table=True),
+    Format("json", (".json",), json_file.read_blocks, json_file.write, table=True),
+    Format("csv", (".csv",), tables.read_blocks, tables.write, table=True),
+    Format("tsv", (".tsv", ".tab"), tables.read_blocks, tables.write_tsv, table=True),
     Format(
         "parquet",
-        "a Parquet table",
         (".parquet", ".pq"),
         parquet.read_blocks,
         parquet.write,
         target="file",
         table=True,
     ),
+    Format("fasttext", (".fasttext", ".ft"), fasttext.read_blocks, fasttext.write),
+    Format("libmultilabel", (), libmultilabel.read_blocks, libmultilabel.write),
+    Format("svm", (".svm", ".libsvm"), svm.read_blocks, svm.write),
+    Format("mulan", (".arff",), mulan.read_blocks, mulan.write),
+    Format("lines", (), lines.read_blocks, lines.write),
     Format(
-        "fasttext",
-        "lines with __label__name",
-        (".fasttext", ".ft"),
-        fasttext.read_blocks,
-        fasttext.write,
-    ),
-    Format(
-        "libmultilabel",
-        "[id,] labels and text, separated by tabs",
-        (),
-        libmultilabel.read_blocks,
-        libmultilabel.write,
-    ),
-    Format(
-        "svm",
-        "sparse features of extreme classification",
-        (".svm", ".libsvm"),
-        svm.read_blocks,
-        svm.write,
-    ),
-    Format("mulan", "ARFF with labels in XML", (".arff",), mulan.read_blocks, mulan.write),
-    Format(
-        "lines", "a text per line, without labels: to predict", (), lines.read_blocks, lines.write
-    ),
-    Format(
-        "huggingface",
-        "a folder of Hugging Face datasets, or hf:name on the hub",
-        (),
-        huggingface.read_blocks,
-        huggingface.write,
-        target="folder",
-        table=True,
+        "huggingface", (), huggingface.read_blocks, huggingface.write, target="folder", table=True
     ),
 )
 FORMATS = {entry.name: entry for entry in _ALL}

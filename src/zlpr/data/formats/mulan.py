@@ -260,11 +260,11 @@ def _label_names(path: Path, header: _Header, options: ReadOptions) -> list[str]
                     "from 0"
                 )
         return [every[name] if isinstance(name, int) else name for name in asked]
-    if isinstance(asked, str) and asked.lower().endswith(".xml"):
+    if isinstance(asked, str) and is_xml(asked):
         return read_xml(Path(asked))
     if isinstance(asked, str | int):
         raise UserError(f"{path}: labels={asked!r}: expected an XML file or a list of attributes")
-    beside = _xml_beside(path)
+    beside = xml_beside(path)
     if beside is not None:
         return read_xml(beside)
     found = _MEKA.search(header.relation)
@@ -280,6 +280,11 @@ def _label_names(path: Path, header: _Header, options: ReadOptions) -> list[str]
     )
 
 
+def is_xml(labels: Any) -> bool:
+    """Whether what was given as labels is the name of an XML file."""
+    return isinstance(labels, str) and labels.lower().endswith(".xml")
+
+
 def xml_path(path: Path) -> Path:
     """``x.xml`` for ``x.arff`` and ``x.arff.gz``."""
     if path.suffix.lower() in COMPRESSED_SUFFIXES:
@@ -287,7 +292,7 @@ def xml_path(path: Path) -> Path:
     return path.with_suffix(".xml") if path.suffix.lower() == ".arff" else Path(f"{path}.xml")
 
 
-def _xml_beside(path: Path) -> Path | None:
+def xml_beside(path: Path) -> Path | None:
     """The XML file of the same name, or of the name without ``-train`` or ``_test``."""
     own = xml_path(path)
     if own.is_file():
