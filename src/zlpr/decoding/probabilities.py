@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from zlpr._counted import counted
 from zlpr.decoding._folds import FEW_SAMPLES, TOLERANCE, folds_of, thinned
 from zlpr.decoding._rule import Config, Validation
 from zlpr.decoding.calibration import Calibrator

@@ -108,12 +108,10 @@ def prepare(
     if label_mask is not None:
         check_mask(scores, label_mask)  # before anything is chosen by it
         scores = torch.where(label_mask, scores, 0.0)
-    weights = {"label_weight": label_weight, "pos_weight": pos_weight}
-    checked = {
-        name: limited_weight(check_weight(name, weight, scores), scores.dtype)
-        for name, weight in weights.items()
-    }
-    return Cells(within_limits(scores), truth, Weighting(label_mask, **checked))
+    # Each by itself: `Weighting.check` would hold a product that the limits keep a number.
+    weight = limited_weight(check_weight("label_weight", label_weight, scores), scores.dtype)
+    positive = limited_weight(check_weight("pos_weight", pos_weight, scores), scores.dtype)
+    return Cells(within_limits(scores), truth, Weighting(label_mask, weight, positive))
 
 
 def within_limits(values: Tensor) -> Tensor:
