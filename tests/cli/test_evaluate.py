@@ -116,7 +116,7 @@ def test_a_number_that_the_model_does_not_know_is_not_another_label(tmp_path, ca
     capsys.readouterr()
     assert main(["evaluate", model, more]) == 2
     shown = capsys.readouterr()
-    assert "5 labels of 1 unknown kinds: '0'" in shown.err
+    assert "5 labels of 1 unknown kind: '0'" in shown.err
     assert shown.out.count("read ") == 1
     assert main(["evaluate", model, more, "--unknown-labels", "drop", "--json"]) == 0
     shown = capsys.readouterr()
@@ -141,7 +141,7 @@ def test_a_model_of_numbers_that_count_names_reads_other_files_alike(tmp_path, c
     assert "positions among the model's" in shown.err
     strange = _ratings(tmp_path / "strange.csv", {"meh": 1, "odd": 3}, 5)
     assert main(["evaluate", model, strange, "--json"]) == 2
-    assert "unknown kinds: '3'" in capsys.readouterr().err
+    assert "unknown kind: '3'" in capsys.readouterr().err
     # The training file itself is known again, though some of its labels are but numbers there.
     assert main(["evaluate", model, train, "--json"]) == 0
     assert "test part" in capsys.readouterr().err
@@ -162,7 +162,7 @@ def test_labels_of_svm_files_with_and_without_a_header(tmp_path, capsys):
     (tmp_path / "strange.svm").write_text(rows({1: 1, 2: 2}, 5))
     capsys.readouterr()
     assert main(["evaluate", model, str(tmp_path / "strange.svm")]) == 2
-    assert "unknown kinds: '2'" in capsys.readouterr().err
+    assert "unknown kind: '2'" in capsys.readouterr().err
     # Under a header of as many labels as the model has, they are positions, whatever their names.
     (tmp_path / "counted.svm").write_text("15 15 3\n" + rows({0: 1, 1: 3, 2: 7}, 5))
     assert main(["evaluate", model, str(tmp_path / "counted.svm"), "--json"]) == 0
