@@ -287,6 +287,15 @@ def test_logs_go_where_the_user_reports_to(bert: Path, tmp_path: Path) -> None:
         worker.run(settings(bert, report_to=["tensorboard"]))
 
 
+def test_an_objective_that_is_no_number_ends_the_run(bert: Path, tmp_path: Path) -> None:
+    run = settings(bert, loss_params={"pos_weight": 1e40})
+    with pytest.raises(
+        UserError, match=r"^the loss zlpr \(pos_weight=1e\+40\) is \w+ on this data"
+    ):
+        worker.run(run, tmp_path / "state")
+    assert not (tmp_path / "state").exists()
+
+
 def test_a_users_mistake_is_one_clear_line(bert: Path, tmp_path: Path) -> None:
     missing = tmp_path / "missing"
     with pytest.raises(UserError, match=f"cannot load the tokenizer '{missing}': no such folder"):

@@ -40,7 +40,7 @@ from zlpr.compare.records import CellSettings, LossSpec
 from zlpr.compare.version import code_version
 from zlpr.data import files_behind
 from zlpr.models.registry import DEFAULT, NO_LOSS, available, kind_of
-from zlpr.training.config import TrainingConfig
+from zlpr.training.config import MOST_SEEDS, TrainingConfig
 from zlpr.training.parts import SPLIT_METHODS, SplitMethod
 from zlpr.training.registry import config_of, trainer_of
 
@@ -315,9 +315,12 @@ def _seeds(value: Any) -> tuple[int, ...]:
         return tuple(range(value))
     if isinstance(value, list | tuple) and value:
         seeds = from_plain(tuple[int, ...], value, "seeds")
-        if min(seeds) >= 0:
+        if min(seeds) >= 0 and max(seeds) < MOST_SEEDS:
             return seeds
-    raise ValueError(f"seeds: {value!r} where a count above 0 or a list of seeds was expected")
+    raise ValueError(
+        f"seeds: {value!r} where a count above 0 or a list of seeds from 0 to {MOST_SEEDS - 1} was "
+        "expected"
+    )
 
 
 def _listed(value: Any) -> list[Any]:

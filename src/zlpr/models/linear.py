@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.decoding import Features, Probabilities, Rule
 from zlpr.models.base import FittedModel, TrainingRecord
 from zlpr.models.features import TextFeatures
+from zlpr.models.inputs import feature_matrix, list_texts
 
 WEIGHTS, VOCABULARY = "model.safetensors", "vocabulary.json"
 
@@ -56,18 +56,8 @@ class LinearModel(FittedModel):
     def read(self, inputs: Any) -> Any:
         """The features that the weights are for, or a line that says what was expected."""
         if self.text_features is not None:
-            if isinstance(inputs, str) or not all(isinstance(text, str) for text in inputs):
-                raise UserError("this model reads texts: give a list of strings")
-            return self.text_features.transform(inputs)
-        if isinstance(inputs, Sequence) and any(isinstance(entry, str) for entry in inputs):
-            raise UserError("this model reads features, not texts: give a matrix or a file of them")
-        features: Any = inputs if sparse.issparse(inputs) else np.asarray(inputs)
-        if features.ndim != 2 or features.shape[1] != len(self.weight):
-            raise UserError(
-                f"this model takes {counted(len(self.weight), 'feature')} a sample, got a matrix "
-                f"of shape {features.shape}"
-            )
-        return features
+            return self.text_features.transform(list_texts(inputs))
+        return feature_matrix(inputs, len(self.weight))
 
     def save_parts(self, folder: Path) -> dict[str, Any]:
         """Write the weights and the vocabulary."""
