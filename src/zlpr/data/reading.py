@@ -351,8 +351,8 @@ class _Builder:
         )
         if names is None:
             found = list(self.numbers)
-            declared = self.declared or ()
-            others = set(found).difference(declared)
+            declared = dict.fromkeys(self.declared or ())
+            others = [name for name in found if name not in declared]
             names = (*declared, *sorted(others, key=label_order(others)))
             column = {name: number for number, name in enumerate(names)}
             order = np.array([column[name] for name in found], dtype=np.int32)
