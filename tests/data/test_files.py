@@ -92,8 +92,21 @@ def test_utf_16_without_its_name_is_called_by_its_name(tmp_path, encoding):
 def test_no_such_encoding(tmp_path):
     path = tmp_path / "data.csv"
     path.write_text("text,labels\na,b\n")
-    with pytest.raises(UserError, match="no encoding is called 'utf-9'"):
-        read(path, encoding="utf-9")
+    for name in ("utf-9", "rot13", "hex", "a\0b"):  # Python has codecs of other things than text
+        for how in ({"format": "csv"}, {}):
+            with pytest.raises(UserError, match=r"data\.csv: no encoding is called '") as fault:
+                read(path, encoding=name, **how)
+            assert repr(name) in str(fault.value)
+    (tmp_path / "data.txt").write_text("text,labels\na,b\n")
+    with pytest.raises(UserError, match=r"data.txt: no encoding is called 'hex'"):
+        read(tmp_path / "data.txt", encoding="hex")
+
+
+def test_an_encoding_that_does_not_say_where_it_fails(tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text("text,labels\na,b\n")
+    with pytest.raises(UserError, match=r"data.csv: not UNDEFINED"):
+        read(path, encoding="undefined")
 
 
 def test_lines_end_where_files_end_them_and_nowhere_else(tmp_path):

@@ -257,5 +257,5 @@ def test_concatenation_keeps_what_all_have():
 @pytest.mark.parametrize("labels", ["body", ["tag", "body"]])
 def test_a_column_cannot_be_both_text_and_labels(tmp_path, labels):
     (tmp_path / "a.csv").write_text("body,tag\nred,1\nblue,0\n")
-    with pytest.raises(UserError, match="'body' is given as text and as labels"):
+    with pytest.raises(UserError, match="'body' is read as labels and as text"):
         read(tmp_path / "a.csv", text="body", labels=labels)

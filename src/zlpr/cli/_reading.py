@@ -76,24 +76,18 @@ def reading_options(args: argparse.Namespace) -> dict[str, Any]:
     """The arguments as `zlpr.data.load` takes them."""
     return {
         "format": args.format,
-        "text": _columns(args.text),
-        "labels": _columns(args.labels),
+        "text": _one_or_all(args.text),
+        "labels": _one_or_all(args.labels),
         "label_delimiter": args.label_delimiter,
         "label_names": args.label_names,
-        "id": None if args.id is None else _column(args.id),
-        "group": None if args.group is None else _column(args.group),
+        "id": args.id,
+        "group": args.group,
         "header": args.header,
         "encoding": args.encoding,
         "skip_bad_rows": args.skip_bad_rows,
     }
 
 
-def _column(name: str) -> str | int:
-    """A column by name, or by position from 0 where a number is given."""
-    return int(name) if name.isdecimal() else name
-
-
-def _columns(names: list[str] | None) -> str | int | list[str | int] | None:
-    if names is None:
-        return None
-    return _column(names[0]) if len(names) == 1 else [_column(name) for name in names]
+def _one_or_all(columns: list[str] | None) -> str | list[str] | None:
+    """Columns by name, or by position from 0 where digits are given that are no name."""
+    return columns[0] if columns is not None and len(columns) == 1 else columns

@@ -365,11 +365,14 @@ def _reliability_plot(
     records: Sequence[RunRecord], contest: Contest, name: str, title: str
 ) -> Figure | None:
     lines: dict[str, tuple[ReliabilityBin, ...]] = {}
+    errors = []
     for record in _of_first_seed(records, contest):
         reliability = record.done.reliability
         bins = None if reliability is None else getattr(reliability, name)
         if bins:
             lines[record.settings.loss.label] = bins
+            error = getattr(reliability, f"{name}_error")
+            errors.append(f"{record.settings.loss.label} {error:.4f}")
     if not lines:
         return None
     figure, axes = _axes(3.4)
@@ -386,7 +389,8 @@ def _reliability_plot(
     return _finish(
         figure,
         f"Reliability on {contest}, {title}",
-        "Predicted probabilities against how often they came true; the diagonal is perfect.",
+        "Predicted probabilities against how often they came true; the diagonal is perfect. "
+        f"Expected calibration error: {', '.join(errors)}.",
     )
 
 

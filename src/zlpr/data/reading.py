@@ -21,6 +21,7 @@ from zlpr.data.formats import FORMATS, SUFFIXES, Format, find_format, huggingfac
 from zlpr.data.label_names import (
     LABELS_FILE,
     LabelNames,
+    doubts,
     is_number,
     label_order,
     list_label_names,
@@ -30,9 +31,6 @@ from zlpr.data.problems import Problems, name_all, quote
 from zlpr.data.rows import Block, Column, ReadOptions, UnknownLabels
 
 _log = logging.getLogger("zlpr.data")
-
-_EMPTY_WORDS = frozenset(["nan", "none", "null", "n/a", "na", "<na>"])
-"""What other programs write for an empty cell."""
 
 
 def read(
@@ -297,9 +295,9 @@ class _Builder:
             raise UserError(f"{path}: no rows")
         notes.append(self.numbers.note(str(path)))
         names, labels = self._label_matrix()
-        empty = [name for name in names if name.lower() in _EMPTY_WORDS]
-        if empty and self.label_names is None:
-            notes.append(f"{path}: a label is called {quote(empty[0])}; was its cell empty?")
+        if self.label_names is None and self.declared is None:
+            delimiter = self.columns.label_delimiter if self.columns is not None else None
+            notes += [f"{path}: {doubt}" for doubt in doubts(names, delimiter)]
         kept = tuple(note for note in notes if note)
         for note in kept:
             _log.warning(note)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from zlpr._errors import UserError
-from zlpr.data.files import lines_of
+from zlpr.data.files import lines_of, plain_suffix
 from zlpr.data.formats.tables import parse_rows
 from zlpr.data.problems import Problems, name_all, quote
 from zlpr.data.sources._archives import Advance, RawFile
@@ -65,7 +65,8 @@ def table(file: RawFile, reading: Reading) -> Iterator[tuple[int, list[str]]]:
     place = Path(str(file))
     with file.open(reading.advance) as stream:
         blocks = lines_of(stream, place, reading.encoding, keep_returns=True)
-        rows = parse_rows(place, blocks, reading.problems_of(file))
+        separator = "\t" if plain_suffix(place) in {".tsv", ".tab"} else None
+        rows = parse_rows(blocks, reading.problems_of(file), separator=separator)
         first = next(rows, None)
         if first is None:
             raise UserError(f"{file}: the file is empty")
