@@ -346,11 +346,11 @@ def _centred(X: Any) -> tuple[Any, NDArray[np.float64]]:
     centre = np.zeros(X.shape[1])
     if sparse.issparse(X):
         _warn_of_offset(X)
-        largest = float(abs(X).max()) if X.nnz else 0.0
     else:
         centre = X.mean(axis=0, dtype=np.float64)
         X = X - centre
-        largest = float(np.abs(X).max())
+    values: Any = X.data if hasattr(X, "tocsr") else X
+    largest = float(np.abs(values).max(initial=0.0))
     if not largest < LARGEST_FEATURE:
         raise ValueError(
             f"X spreads over {largest:.3g}, which is too much to compute with in single precision; "
