@@ -1,11 +1,14 @@
 import bz2
+import errno
 import gzip
 import lzma
+import os
+import socket
 
 import pytest
 
 from zlpr._errors import UserError
-from zlpr.data import files, load, read
+from zlpr.data import demo, files, load, read, write
 from zlpr.data.files import plain_suffix, read_lines
 
 LINE = '{"text": "冰箱坏了 – the fridge hums", "labels": ["坏", "fridge"]}\n'
@@ -177,4 +180,36 @@ def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
 
     monkeypatch.setattr(type(path), "open", refuse)
     with pytest.raises(UserError, match=r"a\.jsonl: cannot be read: Permission denied"):
+        read(path)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet", "a.svm", "a.arff", "a.txt"])
+@pytest.mark.parametrize("kind", ["pipe", "socket", "dangling link", "loop", "process"])
+def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path, name, kind, monkeypatch):
+    path = tmp_path / name
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "socket":
+        monkeypatch.chdir(tmp_path)  # the name of a socket must be short
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(name)
+    elif kind == "process":
+        path.symlink_to("/proc/self/status")  # a file of no size, as all there
+    else:
+        path.symlink_to(tmp_path / ("nowhere" if kind == "dangling link" else name))
+    with pytest.raises(UserError, match=f"{name}: (no such file|not a file|the file is empty)"):
+        read(path)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet", "saved"])
+def test_what_may_not_be_read_is_named(tmp_path, name, monkeypatch):
+    path = tmp_path / name
+    write(demo.make(10), path, **({"format": "huggingface"} if name == "saved" else {}))
+
+    def refuse(*_, **__):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    for opener in ("pathlib.Path.open", "pathlib.Path.read_bytes", "pyarrow.OSFile"):
+        monkeypatch.setattr(opener, refuse)
+    with pytest.raises(UserError, match=f"{name}.*: cannot be read.*Permission denied"):
         read(path)

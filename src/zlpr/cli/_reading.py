@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from zlpr._escape import for_terminal
 from zlpr.cli._console import say
+from zlpr.cli._flags import words
 from zlpr.cli._progress import progress
 
 if TYPE_CHECKING:
@@ -17,17 +18,24 @@ def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments that say how a file is to be read; what is not given is found out from the file."""
     group = parser.add_argument_group("how to read the data, where it cannot be guessed")
     group.add_argument("--format", metavar="NAME", help="file format, as csv or jsonl")
-    group.add_argument("--text", metavar="COLUMN", action="append", help="text column; may repeat")
+    group.add_argument(
+        "--text", metavar="COLUMN", type=words, action="append", help="text column; may repeat"
+    )
     group.add_argument(
         "--labels",
         metavar="COLUMN",
+        type=words,
         action="append",
         help="column of label sets, or, repeated, columns of 0 and 1",
     )
-    group.add_argument("--label-delimiter", metavar="MARK", help="what separates labels in a cell")
+    group.add_argument(
+        "--label-delimiter", metavar="MARK", type=words, help="what separates labels in a cell"
+    )
     group.add_argument("--label-names", metavar="FILE", help="the labels in order, one per line")
-    group.add_argument("--id", metavar="COLUMN", help="column of identifiers")
-    group.add_argument("--group", metavar="COLUMN", help="column of groups that stay together")
+    group.add_argument("--id", metavar="COLUMN", type=words, help="column of identifiers")
+    group.add_argument(
+        "--group", metavar="COLUMN", type=words, help="column of groups that stay together"
+    )
     group.add_argument(
         "--header", action=argparse.BooleanOptionalAction, help="whether the first row has names"
     )

@@ -16,6 +16,7 @@ from zlpr._errors import UserError
 from zlpr._escape import for_spreadsheet, for_terminal
 from zlpr.cli._console import data_stream, json_text, say
 from zlpr.cli._decision import add_decision_arguments, decide_by_hand
+from zlpr.cli._flags import words
 from zlpr.cli._progress import progress
 from zlpr.cli._reading import add_reading_arguments, announce, columns_of, reading_options
 
@@ -32,7 +33,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The model, the texts and the form of the answer."""
     parser.add_argument("model", metavar="DIR", help="a folder that 'zlpr train' wrote")
     parser.add_argument(
-        "texts", metavar="TEXT", nargs="*", help="texts; none reads standard input, a text per line"
+        "texts",
+        metavar="TEXT",
+        nargs="*",
+        type=words,
+        help="texts; none reads standard input, a text per line",
     )
     parser.add_argument(
         "--file",

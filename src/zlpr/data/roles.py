@@ -208,6 +208,21 @@ def is_known_name(name: str) -> bool:
     return name.strip().lower() in _KNOWN_NAMES
 
 
+def likely_roles(table: Table) -> tuple[str, str]:
+    """The columns that seem to hold texts and labels, for a message that asks to name them.
+
+    Texts are the longest cells. Of the others, labels repeat the most: identifiers do not.
+
+    Examples:
+        >>> likely_roles({"nr": ["1", "2"], "was": ["rot", "rot"], "wie": ["ein Haus", "Baum"]})
+        ('wie', 'was')
+    """
+    cells = {name: [str(cell) for cell in column[:_LOOKED_AT]] for name, column in table.items()}
+    text = max(cells, key=lambda name: sum(map(len, cells[name])))
+    others = [name for name in cells if name != text] or [text]
+    return text, min(others, key=lambda name: len(set(cells[name])))
+
+
 def _listed(column: Any) -> bool:
     return column is not None and not isinstance(column, str | int)
 
@@ -293,7 +308,7 @@ def _text_columns(
     if usual is None:
         raise UserError(
             f"{file}: which column holds the text? The columns are {quote_all(names)}; "
-            "name it with text=…"
+            f"name it, as text={likely_roles({name: table[name] for name in left or names})[0]!r}"
         )
     return (usual,), tuple(name for name in textual if name != usual)
 
@@ -333,7 +348,8 @@ def _label_columns(file: str, table: Table, options: ReadOptions) -> tuple[str, 
         return found
     raise UserError(
         f"{file}: which column holds the labels? The columns are {quote_all(names)}; "
-        "name it with labels=… (one column of label sets, or a list of columns of 0 and 1)"
+        f"name it, as labels={likely_roles(table)[1]!r} (one column of label sets, or several of "
+        "0 and 1)"
     )
 
 

@@ -153,14 +153,14 @@ def test_tsv_quotes_that_first_show_late_are_refused(tmp_path):
 
 def test_which_column_holds_the_text(tmp_path):
     content = "label,heading,lead\na,x,y\n"
-    message = "which column holds the text.*'label', 'heading', 'lead'; name it with text="
+    message = "which column holds the text.*'label', 'heading', 'lead'; name it, as text='heading'"
     with pytest.raises(UserError, match=message):
         _read(tmp_path, content)
     assert list(_read(tmp_path, content, text=["heading", "lead"]).texts) == ["x y"]
 
 
 def test_which_column_holds_the_labels(tmp_path):
-    with pytest.raises(UserError, match=r"which column holds the labels.*name it with labels="):
+    with pytest.raises(UserError, match=r"which column holds the labels.*name it, as labels="):
         _read(tmp_path, "text,mood\nx,good\n")
 
 

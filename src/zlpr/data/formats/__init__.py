@@ -105,7 +105,9 @@ def find_format(path: Path, options: ReadOptions) -> Format:
     if name is None and suffix in SUFFIXES:
         return SUFFIXES[suffix]
     if name is None:
-        raise UserError(f"{path}: what format is it? Name one of {', '.join(FORMATS)}")
+        raise UserError(
+            f"{path}: what format is it? Name one of {', '.join(FORMATS)} with format=…"
+        )
     return FORMATS[name]
 
 

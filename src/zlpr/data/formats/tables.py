@@ -8,11 +8,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.data.dataset import Dataset
 from zlpr.data.files import MAX_LINE, Lines, read_lines
-from zlpr.data.problems import Problems, name_all, quote
-from zlpr.data.roles import DELIMITERS, LIST_STARTS, find_roles, is_known_name
+from zlpr.data.problems import Problems, name_all, quote, quote_all
+from zlpr.data.roles import DELIMITERS, LIST_STARTS, find_roles, is_known_name, likely_roles
 from zlpr.data.rows import Block, ReadOptions, is_position, sample_columns
 
 BLOCK_ROWS = 2000
@@ -38,7 +39,7 @@ def read_blocks(
     first = next((row for row in rows if row[1]), None)
     if first is None:
         return
-    names, has_names = _header(str(path), first[1], options)
+    names, has_names = _header(str(path), first[1], options, rows)
     if not has_names:
         rows = itertools.chain([first], rows)
     if len(names) == 1:  # a blank line is an empty cell
@@ -61,13 +62,14 @@ def _fits(row: Row, names: Sequence[str], problems: Problems) -> bool:
     if len(fields) == len(names):
         return True
     listing = f" ({name_all(names)})" if len(names) <= 8 else ""
-    columns = "1 column" if len(fields) == 1 else f"{len(fields)} columns"
-    problems.add(line, f"{columns}, expected {len(names)}{listing}")
+    problems.add(line, f"{counted(len(fields), 'column')}, expected {len(names)}{listing}")
     return False
 
 
-def _header(file: str, fields: list[str], options: ReadOptions) -> tuple[list[str], bool]:
-    """The names of the columns, and whether the first row held them."""
+def _header(
+    file: str, fields: list[str], options: ReadOptions, rows: Iterator[Row]
+) -> tuple[list[str], bool]:
+    """The names of the columns, and whether the first row held them; `rows` follow it."""
     header = options.header
     if header is None and options.like is not None and not options.columns():
         header = options.like.header
@@ -76,8 +78,9 @@ def _header(file: str, fields: list[str], options: ReadOptions) -> tuple[list[st
         header = not all(numbered) or any(is_known_name(field) for field in fields)
         if not header and not numbered:
             raise UserError(
-                f"{file}, line 1: is this a header? None of {', '.join(map(quote, fields[:8]))} is "
-                "a usual name; say header=True, or header=False with text=0, labels=1"
+                f"{file}, line 1: is this a header? None of {quote_all(fields, 8)} is a usual "
+                f"name; if it is, name the columns, as {_likely(fields, rows)}; if not, say "
+                "header=False with text=0, labels=1"
             )
     if not header:
         return [f"column {number}" for number in range(len(fields))], False
@@ -85,6 +88,13 @@ def _header(file: str, fields: list[str], options: ReadOptions) -> tuple[list[st
         twice, _ = Counter(fields).most_common(1)[0]
         raise UserError(f"{file}, line 1: the column {quote(twice)} appears twice")
     return fields, True
+
+
+def _likely(fields: list[str], rows: Iterator[Row]) -> str:
+    """Which of the columns seem to hold texts and labels, as arguments of the reader."""
+    cells = [found for _, found in itertools.islice(rows, BLOCK_ROWS) if len(found) == len(fields)]
+    text, labels = likely_roles({name: [row[i] for row in cells] for i, name in enumerate(fields)})
+    return f"text={text!r}, labels={labels!r}"
 
 
 def parse_rows(

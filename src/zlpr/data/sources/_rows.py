@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.data.files import lines_of, plain_suffix
 from zlpr.data.formats.tables import parse_rows
@@ -96,7 +97,7 @@ def rows_of(
         if len(cells) == len(header):
             yield line, [cells[index] for index in wanted]
         else:
-            reading.reject(file, line, f"{len(cells)} columns, expected {len(header)}")
+            reading.reject(file, line, f"{counted(len(cells), 'column')}, expected {len(header)}")
 
 
 def indicated(
