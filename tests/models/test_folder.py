@@ -367,20 +367,3 @@ except zlpr.UserError as fault:
     assert all("holds a model already" in answer for answer in answers if answer != "saved")
     assert zlpr.load(tmp_path / "shared").label_names == zlpr.load(saved).label_names
     assert not list(tmp_path.glob(".shared*"))
-
-
-def test_a_model_is_replaced_behind_a_link(saved, tmp_path):
-    (tmp_path / "elsewhere").mkdir()
-    link = tmp_path / "elsewhere" / "link"
-    link.symlink_to(saved)
-    (saved / "mine.txt").write_text("mine")
-    with pytest.raises(UserError, match="holds a model already"):
-        fitted.result().model.save(link)
-    for _ in range(2):
-        with folder.claim_folder(link, overwrite=True):
-            fitted.result().model.save(link, overwrite=True)
-    assert link.is_symlink()
-    assert zlpr.load(link).label_names == zlpr.load(saved).label_names
-    assert (saved / "mine.txt").read_text() == "mine"
-    left = [path.name for place in (tmp_path, link.parent) for path in place.iterdir()]
-    assert sorted(left) == ["elsewhere", "link", saved.name]

@@ -46,11 +46,7 @@ def save(model: FittedModel, folder: str | os.PathLike[str], *, overwrite: bool 
             another process is writing to it.
         OSError: it cannot be written, as on a full disk; what was there is untouched.
     """
-<<<<<<< HEAD
     target = behind_link(folder)
-=======
-    target = _followed(Path(folder))
->>>>>>> main
     with folder_beside(target) as beside:
         check_writable(target, overwrite=overwrite)
         parts = model.save_parts(beside)
@@ -195,15 +191,10 @@ def claim_folder(target: Path, *, overwrite: bool = False) -> Iterator[None]:
     Raises:
         UserError: another process has claimed it, or it holds a model or something else.
     """
-    target = _followed(target)
+    target = behind_link(target)
     with locked(target):
         check_writable(target, overwrite=overwrite)
         yield
-
-
-def _followed(target: Path) -> Path:
-    """Where a link leads, be it to nothing: the folder there is the one to replace."""
-    return target.resolve() if target.is_symlink() else target
 
 
 def _swap(beside: Path, target: Path) -> None:
