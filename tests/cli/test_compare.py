@@ -36,7 +36,7 @@ def test_started_again_it_ends_with_the_tables_and_the_reports_path(data, compar
     lines = captured.out.splitlines()
     assert lines[0] == "toy, linear: at each loss's own bound, %"
     assert lines[-1] == f"report: {compared / 'report.html'}"
-    assert "all 6 runs have their records already" in captured.err
+    assert "6 runs asked for, with a record of each already" in captured.err
     assert (compared / "report.html").is_file()
 
 

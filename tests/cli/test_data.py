@@ -353,7 +353,7 @@ def test_data_without_any_label_is_refused(tmp_path, capsys):
     (tmp_path / "a.csv").write_text("text,labels\nx,\ny,\n")
     code, _, err = zlpr(capsys, "stats", tmp_path / "a.csv")
     assert code == 2
-    assert "none of the 2 samples has a label (csv: text from 'text', labels from 'labels')" in err
+    assert "none of 2 samples has a label (csv: text from 'text', labels from 'labels')" in err
     assert "--labels …" in err
 
 

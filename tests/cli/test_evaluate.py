@@ -116,7 +116,7 @@ def test_a_number_that_the_model_does_not_know_is_not_another_label(tmp_path, ca
     capsys.readouterr()
     assert main(["evaluate", model, more]) == 2
     shown = capsys.readouterr()
-    assert "5 labels of 1 unknown kinds: '0'" in shown.err
+    assert "5 labels of 1 unknown kind: '0'" in shown.err
     assert shown.out.count("read ") == 1
     assert main(["evaluate", model, more, "--unknown-labels", "drop", "--json"]) == 0
     shown = capsys.readouterr()
@@ -141,7 +141,7 @@ def test_a_model_of_numbers_that_count_names_reads_other_files_alike(tmp_path, c
     assert "positions among the model's" in shown.err
     strange = _ratings(tmp_path / "strange.csv", {"meh": 1, "odd": 3}, 5)
     assert main(["evaluate", model, strange, "--json"]) == 2
-    assert "unknown kinds: '3'" in capsys.readouterr().err
+    assert "unknown kind: '3'" in capsys.readouterr().err
     # The training file itself is known again, though some of its labels are but numbers there.
     assert main(["evaluate", model, train, "--json"]) == 0
     assert "test part" in capsys.readouterr().err
@@ -162,7 +162,7 @@ def test_labels_of_svm_files_with_and_without_a_header(tmp_path, capsys):
     (tmp_path / "strange.svm").write_text(rows({1: 1, 2: 2}, 5))
     capsys.readouterr()
     assert main(["evaluate", model, str(tmp_path / "strange.svm")]) == 2
-    assert "unknown kinds: '2'" in capsys.readouterr().err
+    assert "unknown kind: '2'" in capsys.readouterr().err
     # Under a header of as many labels as the model has, they are positions, whatever their names.
     (tmp_path / "counted.svm").write_text("15 15 3\n" + rows({0: 1, 1: 3, 2: 7}, 5))
     assert main(["evaluate", model, str(tmp_path / "counted.svm"), "--json"]) == 0
@@ -183,3 +183,19 @@ def test_the_data_of_the_training_shows_its_test_part(tmp_path, capsys):
     assert "test part" in output.err
     assert main(["evaluate", str(tmp_path / "m"), "demo", "--json", "--part", "all"]) == 0
     assert json.loads(capsys.readouterr().out)["samples"] == 6000
+
+
+def test_numbers_of_labels_that_the_model_lacks_are_refused_or_dropped(tmp_path, capsys):
+    table, strange = tmp_path / "a.svm", tmp_path / "b.svm"
+    table.write_text("".join(f"{i % 2} 0:{i % 2} 1:{1 + i / 1000}\n" for i in range(200)))
+    strange.write_text("0 0:0 1:1\n1,7 0:1 1:1\n")
+    model = str(tmp_path / "model")
+    assert main(["train", str(table), "--out", model, "--regularisation", "0.1"]) == 0
+    assert main(["evaluate", model, str(strange)]) == 2
+    said = capsys.readouterr().err
+    assert "1 label of 1 unknown kind: '7'" in said
+    assert "--unknown-labels drop" in said
+    assert main(["evaluate", model, str(strange), "--unknown-labels", "drop", "--json"]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["samples"] == 2
+    assert "left out 1 label of 1 unknown kind: '7'" in captured.err

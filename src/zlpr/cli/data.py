@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr._named_values import name_and_text
 from zlpr.cli._console import print_json, print_table, say
+from zlpr.cli._flags import words
 from zlpr.cli._progress import progress
 from zlpr.cli._reading import add_reading_arguments, load_data
 
@@ -268,6 +270,7 @@ def add_prepare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--column",
         metavar="FIELD=NAME",
+        type=words,
         action="append",
         default=[],
         help="in tables of patents, the name of the column title, abstract, ipc or id",
@@ -341,7 +344,7 @@ def _report(data: "Dataset", files: list[Path]) -> dict[str, Any]:
 
 def _parts_line(sizes: Mapping[Any, int]) -> str:
     parts = " + ".join(f"{size:,} {name}" for name, size in sizes.items())
-    return f"{sum(sizes.values()):,} samples ({parts})"
+    return f"{counted(sum(sizes.values()), 'sample')} ({parts})"
 
 
 # --- download -----------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ from typing import Any
 
 from zlpr._digest import tree_digest
 from zlpr._errors import UserError
+from zlpr._escape import from_system
 from zlpr._named_values import name_and_text, parse_value, split_outside_brackets
 from zlpr._typed_json import from_plain
 from zlpr.compare.records import CellSettings, LossSpec
@@ -70,7 +71,7 @@ class DataSpec:
     @property
     def title(self) -> str:
         """The name in tables."""
-        return self.name or Path(self.path).name.partition(".")[0] or self.path
+        return self.name or from_system(Path(self.path).name.partition(".")[0] or self.path)
 
 
 @dataclass(frozen=True)
@@ -108,10 +109,10 @@ def preset(name: str) -> Grid:
 
 def read_grid(path: Path, data_root: Path | None = None) -> Grid:
     """Read a grid file; its data paths are relative to `data_root`, or to the file itself."""
+    if not path.is_file():
+        raise UserError(f"{path}: no such grid file")
     try:
         plain = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such grid file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
         raise UserError(f"{path}: not a TOML file: {fault}") from fault
     return with_root(parse_grid(plain, where=str(path)), data_root or path.parent)

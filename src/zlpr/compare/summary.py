@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from zlpr._counted import counted
 from zlpr.compare.records import RunRecord
 from zlpr.compare.results import (
     FITTED,
@@ -16,7 +17,7 @@ from zlpr.compare.results import (
     largest_block,
 )
 from zlpr.compare.statistics import Spread, Standing, count_wins, standing
-from zlpr.compare.wording import counted, listed, percent
+from zlpr.compare.wording import listed, percent
 from zlpr.metrics import MetricInfo
 
 
@@ -40,7 +41,7 @@ def overview(records: Sequence[RunRecord], missing: int = 0) -> str:
     text = (
         f"{counted(len(losses), 'loss', 'losses')} on {counted(len(datasets), 'data set')} with "
         f"{listed([f'the model {model}' for model in models])}, {repeats} each: "
-        f"{len(done)} of {len(records) + missing} runs finished."
+        f"{len(done)} of {counted(len(records) + missing, 'run')} finished."
     )
     return text if len(done) == len(records) + missing else text + " The rest is listed below."
 
@@ -131,7 +132,7 @@ def _best_over_all(results: Results, column: Column) -> str:
     noise = "all beyond chance" if clear == top * len(leaders) else f"{clear} beyond chance"
     verb = "is" if len(leaders) == 1 else "are each"
     total = sum(len(results.matched(c, column).figures) > 1 for c in results.contests)
-    return f"{listed(leaders)} {verb} best in {top} of {total} tables ({noise})."
+    return f"{listed(leaders)} {verb} best in {top} of {counted(total, 'table')} ({noise})."
 
 
 def _decoding_effect(results: Results) -> Finding | None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.decoding._folds import FEW_SAMPLES, FOLDS, TOLERANCE, folds_of, thinned
 from zlpr.decoding._rule import BoolArray, Features, Rule, Validation
@@ -74,12 +75,13 @@ class Choice:
         """
         words = info(self.metric).words
         if not self.judged:
-            few = f"{self.samples} samples are too few to choose on"
+            few = f"{counted(self.samples, 'sample is', 'samples are')} too few to choose on"
             return f"{self.rule.name}, fitted for {words}: {few}"
         values = {judged.name: judged.value for judged in self.judged}
         own = values.pop(self.rule.name)
         others = ", ".join(f"{name} {value:.4f}" for name, value in values.items())
-        line = f"{self.rule.name}, chosen for {words} on {self.samples:,} samples: {own:.4f}"
+        samples = counted(self.samples, "sample")
+        line = f"{self.rule.name}, chosen for {words} on {samples}: {own:.4f}"
         return f"{line}; others: {others}" if others else line
 
 

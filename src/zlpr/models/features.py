@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.models.feature_config import LONGEST_NGRAM, FeatureConfig
 
@@ -76,8 +77,9 @@ class TextFeatures:
             self._views.append(_View(_ALPHABETS[name](), config.ngrams(name)))
         matrices = [view.learn(texts, smallest, config.max_features) for view in self._views]
         if not self.num_features:
+            of = counted(len(texts), "training text")
             raise UserError(
-                f"no {analyzer} n-gram appears in {smallest} of the {len(texts)} training texts;"
+                f"no {analyzer} n-gram appears in {smallest} of {of};"
                 " lower min_count or change the analyzer"
             )
         return _side_by_side(matrices)

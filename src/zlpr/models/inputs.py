@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
 
 _ASK_FOR_TEXTS = "this model reads texts: give a list of strings"
@@ -48,7 +49,7 @@ def feature_matrix(inputs: Any, num_features: int) -> Any:
         raise UserError("this model reads features, not texts: give a matrix or a file of them")
     if features.ndim != 2 or features.shape[1] != num_features:
         raise UserError(
-            f"this model takes {num_features} features a sample, got a matrix of shape "
+            f"this model takes {counted(num_features, 'feature')} a sample, got a matrix of shape "
             f"{features.shape}"
         )
     values: Any = features.data if hasattr(features, "tocsr") else features

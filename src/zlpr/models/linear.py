@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.decoding import Features, Probabilities, Rule
 from zlpr.models.base import FittedModel, TrainingRecord
@@ -94,7 +95,7 @@ class LinearModel(FittedModel):
             text_features = TextFeatures.from_json(json.loads(text))
             if text_features.num_features != len(weight):
                 raise UserError(
-                    f"{folder / VOCABULARY}: {text_features.num_features:,} terms, but the weights "
-                    f"are for {len(weight):,}"
+                    f"{folder / VOCABULARY}: {counted(text_features.num_features, 'term')}, but "
+                    f"the weights are for {len(weight):,}"
                 )
         return cls(weight=weight, bias=bias, text_features=text_features, **shared)

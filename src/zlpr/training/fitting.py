@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zlpr import decoding
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.data import Dataset
 from zlpr.models.base import FittedModel, TrainingRecord
@@ -187,6 +188,6 @@ def check_same_labels(train: Dataset, validation: Dataset) -> None:
     if train.label_names != validation.label_names:
         unseen = sorted(set(validation.label_names) - set(train.label_names))
         raise UserError(
-            f"training has {train.num_labels} labels, validation {validation.num_labels}"
+            f"training has {counted(train.num_labels, 'label')}, validation {validation.num_labels}"
             + (f"; not in training: {', '.join(unseen[:5])}" if unseen else " in another order")
         )

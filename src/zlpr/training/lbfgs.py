@@ -24,6 +24,8 @@ PRECISION = 1e-8
 PATIENCE = 3
 # A line search gives up below this share of the quasi-Newton step.
 SMALLEST_STEP = 1e-6
+# A curvature below this, as at the end of an exact fit, is lost in single precision.
+SMALLEST_BEND = 1e-30
 
 
 class Step(NamedTuple):
@@ -187,7 +189,9 @@ def _direction(gradient: Tensor, pairs: deque[_Pair], preconditioner: Tensor | N
     if pairs:
         latest = pairs[-1]
         scaled = latest.change if preconditioner is None else latest.change * preconditioner
-        direction.mul_(1.0 / (latest.inverse * dot(latest.change, scaled)))
+        bend = latest.inverse * dot(latest.change, scaled)
+        if bend > SMALLEST_BEND:
+            direction.mul_(1.0 / bend)
     elif preconditioner is None:
         direction.mul_(1.0 / max(1.0, float(gradient.norm())))
     for pair, share in zip(pairs, reversed(shares), strict=True):
