@@ -120,4 +120,6 @@ def _parsing(kind: Any) -> dict[str, Any]:
         return {"action": "append"}
     if get_origin(kind) is tuple:
         return {"type": get_args(kind)[0], "nargs": 2, "metavar": ("MIN", "MAX")}
+    if kind is bool:
+        return {"action": argparse.BooleanOptionalAction}
     return {"type": kind}

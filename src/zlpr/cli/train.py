@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> None:
                 say(f"  note: {note}")
         checkpoint, resumed = _checkpoint(out, args, first)
         quiet = args.json or not first
-        with training_progress(config.metric, resumed, quiet=quiet) as progress:
+        with training_progress(config.choice_metric, resumed, quiet=quiet) as progress:
             result = fit_parts(parts, config, checkpoint=checkpoint, progress=progress)
         if not first:
             return

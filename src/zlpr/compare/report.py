@@ -354,7 +354,8 @@ def _trained_unit(records: Sequence[RunRecord]) -> str:
 
 
 def _metrics(records: Sequence[RunRecord]) -> str:
-    names = {str(r.settings.training.get("metric", "average_precision")) for r in records}
+    settings = [record.settings.training for record in records]
+    names = {str(s.get("metric") or s.get("decode_metric", "micro_f1")) for s in settings}
     return ", ".join(sorted(names))
 
 

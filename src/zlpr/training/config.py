@@ -54,8 +54,9 @@ class TrainingConfig:
         threshold: predict the labels with a score above it; nothing is fitted.
         top: predict so many labels for every sample; nothing is fitted.
         min_probability: leave out labels below it, whatever the rule says.
-        metric: what validation chooses by (regularisation, checkpoint, early stopping). The
-            default does not collapse while early models predict nothing.
+        metric: what validation chooses by (regularisation, checkpoint, early stopping); None is
+            `decode_metric`, what the model will be judged by. A metric of label sets is that of a
+            rule fitted there and then, so that it does not collapse while early models are unsure.
         empty: what empty cases count in every figure, see `zlpr.metrics`; None is scikit-learn's
             convention, and the paper's where `preset` is "paper".
 
@@ -89,9 +90,8 @@ class TrainingConfig:
     min_probability: float | None = setting(
         None, "leave out labels below this probability, whatever the rule says", metavar="P"
     )
-    metric: str = setting(
-        "average_precision",
-        "what validation chooses by; the default does not collapse while a model predicts nothing",
+    metric: str | None = setting(
+        None, "what validation chooses by; --decode-metric where not given", metavar="METRIC"
     )
 
     empty: EmptyCases | None = setting(
@@ -121,15 +121,25 @@ class TrainingConfig:
             object.__setattr__(self, "empty", by_preset)
         judging = map(metrics.info, metrics.available())
         judged = [metric.name for metric in judging if metric.larger_is_better is not None]
-        for name, what, allowed in (
-            ("loss", "loss", losses.available() if self.takes_loss() else (NO_LOSS,)),
-            ("decode", "rule", (AUTO, *decoding.available())),
-            ("decode_metric", "metric of label sets", decoding.DECISION_METRICS),
-            ("metric", "metric", judged),
-            ("empty", "way to count empty cases", get_args(EmptyCases)),
+        for name, given, what, allowed in (
+            (
+                "loss",
+                self.loss,
+                "loss",
+                losses.available() if self.takes_loss() else (NO_LOSS,),
+            ),
+            ("decode", self.decode, "rule", (AUTO, *decoding.available())),
+            (
+                "decode_metric",
+                self.decode_metric,
+                "metric of label sets",
+                decoding.DECISION_METRICS,
+            ),
+            ("metric", self.choice_metric, "metric", judged),
+            ("empty", self.empty, "way to count empty cases", get_args(EmptyCases)),
         ):
-            if getattr(self, name) not in allowed:
-                raise UserError(f"{name}: {unknown(what, getattr(self, name), allowed)}")
+            if given not in allowed:
+                raise UserError(f"{name}: {unknown(what, given, allowed)}")
         by_scores = (AUTO, *decoding.rules_of_scores())
         if self.decode not in by_scores and not kind.has_features:
             raise UserError(
@@ -160,6 +170,11 @@ class TrainingConfig:
     def scored_as(self) -> str:
         """The loss whose bound and link the scores have; without one they are log-odds."""
         return self.loss if self.takes_loss() else "bce"
+
+    @property
+    def choice_metric(self) -> str:
+        """The metric that validation chooses by."""
+        return self.metric or self.decode_metric
 
     @property
     def convention(self) -> EmptyCases:

@@ -202,8 +202,8 @@ def _arguments(config: TransformerConfig) -> TrainingArguments:
         eval_strategy="epoch",
         save_strategy="epoch",
         load_best_model_at_end=True,
-        metric_for_best_model=config.metric,
-        greater_is_better=is_better(config.metric, 1.0, 0.0),
+        metric_for_best_model=config.choice_metric,
+        greater_is_better=is_better(config.choice_metric, 1.0, 0.0),
         restore_callback_states_from_checkpoint=True,
         seed=config.seed,
         full_determinism=torch.cuda.is_available(),
@@ -427,7 +427,7 @@ class _Validation:
             )
         check_finite(float(loss), self.config)
         metric = validation_metric(self.config, targets, scores)
-        return {"loss": float(loss), self.config.metric: metric}
+        return {"loss": float(loss), self.config.choice_metric: metric}
 
 
 class _Reporter(TrainerCallback):
@@ -455,7 +455,7 @@ class _Reporter(TrainerCallback):
             stage = f"epoch {math.ceil(state.epoch)} of {int(state.num_train_epochs)}"
             at = (state.global_step, state.max_steps)
             self.progress(TrainingProgress(stage, *at, loss=logs["loss"], seconds=logs["seconds"]))
-        elif f"eval_{self.config.metric}" in logs:
+        elif f"eval_{self.config.choice_metric}" in logs:
             self.progress(history(state, self.config)[-1])
 
 
@@ -467,8 +467,8 @@ def history(state: Any, config: TransformerConfig) -> list[TrainingProgress]:
         if "loss" in entry:
             total += entry["loss"] * (entry["step"] - last)
             steps, last = steps + entry["step"] - last, entry["step"]
-        elif f"eval_{config.metric}" in entry:
-            metric, loss = entry[f"eval_{config.metric}"], total / max(steps, 1)
+        elif f"eval_{config.choice_metric}" in entry:
+            metric, loss = entry[f"eval_{config.choice_metric}"], total / max(steps, 1)
             stage = f"epoch {round(entry['epoch'])} of {int(state.num_train_epochs)}"
             at = (entry["step"], state.max_steps)
             lines.append(

@@ -26,6 +26,8 @@ class LinearConfig(TrainingConfig):
 
     Attributes:
         regularisation: `r` in `sum of losses + r/2 |W|^2`; None chooses on validation.
+        refit: whether the weights are fitted once more, on training and validation part together,
+            after everything has been chosen on the latter.
         features: how text is read.
         learning_rate: of Adam, for losses that train in batches.
         epochs: passes over the training data, for losses that train in batches.
@@ -38,6 +40,9 @@ class LinearConfig(TrainingConfig):
         None,
         "r in 'sum of losses + r/2 |W|^2'; chosen on validation data where not given",
         metavar="R",
+    )
+    refit: bool = setting(
+        True, "at last train on training and validation data together, with what was chosen"
     )
     features: FeatureConfig = field(default_factory=FeatureConfig)
     learning_rate: float | None = setting(None, "of the optimiser Adam", metavar="RATE")

@@ -30,6 +30,14 @@ class ExtractedFeatures:
     text_features: TextFeatures | None
     scaling: "Scaling | None" = None
 
+    @property
+    def both(self) -> Matrix:
+        """Of both parts, the training samples first."""
+        parts: list[Any] = [self.train, self.validation]
+        if _is_sparse(self.train):
+            return sparse.csr_array(sparse.vstack(parts))
+        return np.concatenate(parts)
+
     def read(self, inputs: Any) -> Matrix:
         """Features of other samples, as the fitted model's `score` takes them."""
         reader = self.text_features

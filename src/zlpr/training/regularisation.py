@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 
 from zlpr._errors import UserError
 from zlpr.data import Dataset
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 # Values of the regularisation: the scale of loss and features first, so that a loss and twice that
 # loss get the same model, then by this ratio in the direction in which validation improves.
 RATIO = 10**0.5
-MOST_VALUES = 6
+MOST_VALUES = 10
 
 
 def train_linear(
@@ -40,7 +41,11 @@ def train_linear(
     checkpoint: Path | None = None,
     progress: ProgressCallback | None = None,
 ) -> Trained:
-    """Fit the weights at one regularisation, or at the best that validation finds."""
+    """Fit the weights at one regularisation, or at the best that validation finds.
+
+    With `config.refit` the model that is given has been trained once more, on both parts, at what
+    was chosen; the scores of the validation part are those of the model that had not seen it.
+    """
     solver = choose_solver(features.train, train.labels, config)
     if isinstance(solver, WholeData):
         _refuse_batches(config)
@@ -52,6 +57,9 @@ def train_linear(
     scores = search.best_scores
     if scores is None:  # the best fit is a killed run's
         scores = np.asarray(features.validation @ weight + bias, dtype=np.float32)
+    if config.refit:
+        labels = sparse.vstack([train.labels, validation.labels], format="csr")
+        weight, bias = search.refit(choose_solver(features.both, labels, config), best)
     as_given = features.validation
     if features.scaling is not None:
         weight, bias = features.scaling.undo(weight, bias)
@@ -111,10 +119,29 @@ class _Search:
         """Multiply the regularisation by the ratio for as long as validation improves."""
         for _ in range(attempts):
             attempt = self._try(best.regularisation * ratio, best)
-            if not is_better(self.config.metric, attempt.metric, best.metric):
+            if not is_better(self.config.choice_metric, attempt.metric, best.metric):
                 break
             best = attempt
         return best
+
+    def refit(
+        self, solver: Solver, best: Attempt
+    ) -> "tuple[NDArray[np.float32], NDArray[np.float32]]":
+        """Weights and biases on all that there is, from the best attempt's."""
+        solution = solver.solve(self.saved.parameters, best.regularisation)
+        check_finite(solution.loss, self.config)
+        line = TrainingProgress(
+            "training and validation part",
+            solution.steps,
+            solution.steps,
+            solution.loss,
+            seconds=time.perf_counter() - self.started,
+            last_tenth=solution.last_tenth,
+        )
+        self.history.append(line)
+        if self.progress is not None:
+            self.progress(line)
+        return solver.model(solution.parameters)
 
     def _try(self, regularisation: float, best: Attempt | None) -> Attempt:
         """Fit at one regularisation, or recall that a killed run already has."""
@@ -151,7 +178,7 @@ class _Search:
         attempt = Attempt(
             regularisation, solution.loss, solution.steps, metric, seconds, solution.last_tenth
         )
-        improved = best is None or is_better(self.config.metric, metric, best.metric)
+        improved = best is None or is_better(self.config.choice_metric, metric, best.metric)
         if improved:
             self.best_scores = scores
         self.saved.add(attempt, solution.parameters, is_best=improved)

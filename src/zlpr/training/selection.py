@@ -71,9 +71,9 @@ def choose_probabilities(
 
 
 def validation_metric(config: TrainingConfig, y_true: Any, y_score: NDArray[np.float32]) -> float:
-    """`config.metric` on validation, with a rule fitted now where it needs label sets."""
+    """`config.choice_metric` on validation, with a rule fitted now where it needs label sets."""
     figures = MetricSet(y_score.shape[1], empty=config.convention)
-    by_scores = info(config.metric).needs == "scores"
+    by_scores = info(config.choice_metric).needs == "scores"
     predicted = None
     if not by_scores:
         rule = quick_rule(config).fit(
@@ -81,7 +81,7 @@ def validation_metric(config: TrainingConfig, y_true: Any, y_score: NDArray[np.f
         )
         predicted = rule(y_score)
     figures.update(y_true, y_score if by_scores else None, predicted)
-    return float(figures.compute()[config.metric])
+    return float(figures.compute()[config.choice_metric])
 
 
 def is_better(metric: str, value: float, than: float) -> bool:
