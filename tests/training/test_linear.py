@@ -6,6 +6,8 @@ from scipy import sparse
 from tests.models import fitted
 from zlpr._errors import UserError
 from zlpr.data import Dataset
+from zlpr.decoding import create
+from zlpr.metrics import average_precision, micro_f1
 from zlpr.training import Parts, TrainingConfig, fit, linear_checkpoint
 from zlpr.training.fitting import fit_parts
 from zlpr.training.linear_features import Scaling, extract_features
@@ -47,13 +49,51 @@ def test_the_same_seed_gives_the_same_bits_and_shared_features_the_same_model(lo
 
 def test_validation_chooses_the_regularisation():
     train, validation, _ = fitted.parts()
-    result = fit(train, validation, TrainingConfig())
+    result = fit(train, validation, TrainingConfig(refit=False))
     assert 2 <= len(result.history) <= MOST_VALUES + 1
     best = max(result.history, key=lambda line: line.metric)
     assert best.stage == f"regularisation {result.chosen['regularisation']:.3g}"
-    fixed = fit(train, validation, TrainingConfig(regularisation=0.5))
+    assert best.metric == pytest.approx(_at_the_best_threshold(result.validation))
+    fixed = fit(train, validation, TrainingConfig(regularisation=0.5, refit=False))
     assert fixed.chosen == {"regularisation": 0.5}
     assert len(fixed.history) == 1
+
+
+def _at_the_best_threshold(part):
+    rule = create("threshold").fit(part.truth, part.scores, "micro_f1")
+    return micro_f1(part.truth, rule(part.scores))
+
+
+def test_validation_may_choose_by_another_metric():
+    train, validation, _ = fitted.parts()
+    result = fit(train, validation, TrainingConfig(metric="average_precision", refit=False))
+    best = max(line.metric for line in result.history)
+    precision = average_precision(validation.labels, result.validation.scores, empty="sklearn")
+    assert best == pytest.approx(precision)
+
+
+@pytest.mark.parametrize("loss", ["zlpr", "dice2"])
+def test_at_last_the_weights_are_fitted_to_both_parts(loss):
+    train, validation, _ = fitted.parts()
+    settings = {"loss": loss, "regularisation": 0.5}
+    once = fit(train, validation, TrainingConfig(**settings, refit=False))
+    twice = fit(train, validation, TrainingConfig(**settings))
+    assert twice.history[-1].stage == "training and validation part"
+    # Everything that is chosen and shown is of the model that has not seen the validation part.
+    np.testing.assert_array_equal(once.validation.scores, twice.validation.scores)
+    assert once.model.decoder == twice.model.decoder
+    assert once.figures["validation"] == twice.figures["validation"]
+    texts = (*train.texts, *validation.texts)
+    features = once.model.text_features.transform(texts)
+    labels = sparse.csr_array(sparse.vstack([train.labels, validation.labels]))
+    solver = choose_solver(features, labels, TrainingConfig(**settings))
+    expected = solver.objective(solver.solve(solver.start(), 0.5).parameters, 0.5)[0]
+    fitted_, before = (
+        solver.objective(torch.from_numpy(np.vstack([model.weight, model.bias])), 0.5)[0]
+        for model in (twice.model, once.model)
+    )
+    assert fitted_ == pytest.approx(expected, rel=5e-3)
+    assert before > 1.02 * fitted_
 
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
@@ -65,7 +105,7 @@ def test_the_scale_of_a_feature_makes_no_difference(make):
     results = []
     for scaled in (features, features * scales):
         data = Dataset(labels=labels, label_names=tuple("abcd"), features=make(scaled))
-        results.append(fit(data, data, TrainingConfig()))
+        results.append(fit(data, data, TrainingConfig(refit=False)))
         np.testing.assert_allclose(
             results[-1].model.predict_scores(make(scaled)), results[-1].validation.scores, atol=1e-3
         )
@@ -186,7 +226,8 @@ def test_a_label_that_training_never_saw_is_never_predicted():
         )
 
     for loss in ("zlpr", "bce", "lsep"):
-        result = fit(widen(train, 0), widen(validation, 5), TrainingConfig(loss=loss))
+        config = TrainingConfig(loss=loss, refit=False)
+        result = fit(widen(train, 0), widen(validation, 5), config)
         assert np.isfinite(result.validation.scores).all()
         assert not any("unseen" in labels for labels in result.model.predict(validation.texts))
 
@@ -197,7 +238,8 @@ def test_dense_features_are_standardised_and_the_scores_are_those_of_the_raw_one
     features[:, 3] = 5.0  # constant
     labels = sparse.csr_array(generator.random((90, 3)) < 0.4)
     data = Dataset(labels=labels, label_names=tuple("abc"), features=features)
-    result = fit(data.select(range(60)), data.select(range(60, 90)), TrainingConfig())
+    config = TrainingConfig(refit=False)
+    result = fit(data.select(range(60)), data.select(range(60, 90)), config)
     np.testing.assert_allclose(
         result.model.predict_scores(features[60:]), result.validation.scores, atol=1e-3
     )

@@ -6,6 +6,7 @@ from sklearn.linear_model import LogisticRegression
 from tests.models import fitted
 from zlpr.losses import registry
 from zlpr.metrics import average_precision
+from zlpr.models.feature_config import FeatureConfig
 from zlpr.training import LinearConfig, linear_checkpoint, solvers
 from zlpr.training.linear_features import extract_features
 from zlpr.training.solvers import Batches, WholeData, choose_solver, memory_of_past_steps
@@ -14,7 +15,8 @@ from zlpr.training.solvers import Batches, WholeData, choose_solver, memory_of_p
 @pytest.fixture(scope="module")
 def data():
     train, validation, _ = fitted.parts()
-    return extract_features(train, validation).train, train.labels
+    words = FeatureConfig(analyzer="word")
+    return extract_features(train, validation, words).train, train.labels
 
 
 def test_binary_cross_entropy_is_logistic_regression(data):
