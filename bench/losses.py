@@ -260,7 +260,7 @@ def in_turn(
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Best of turns of calls, and medians of single calls, in microseconds.
 
-    Rounds go through all of them in turn until the time is over, three at least. Turns are of one
+    Rounds go through all of them in turn until the time is over, six at least. Turns are of one
     call where calls are long, and the slow ones have theirs in every third round only.
     """
     turns = {}
@@ -271,7 +271,7 @@ def in_turn(
     singles: dict[str, list[float]] = {name: [] for name in runs}
     start = time.perf_counter()
     rounds = 0
-    while rounds < 3 or time.perf_counter() - start < seconds:
+    while rounds < 6 or time.perf_counter() - start < seconds:
         now = [name for name in runs if name not in slow or rounds % 3 == 0]
         for name in now:
             singles[name].append(seconds_of(runs[name]))

@@ -139,33 +139,38 @@ class FusedLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         """The gradient in the scores."""
-        scores, targets, *_ = ctx.saved_tensors  # refused where one was changed in place
-        nothing = (None, None, None, None)
         if torch.is_grad_enabled() or not _has_numbers(upstream):
-            # A gradient of the gradient is wanted, or those of many upstream gradients at once.
-            scale = _scale_of_rows(upstream, ctx.factor, len(scores))
-            with torch.enable_grad():
-                values = two_sides(scores, targets, ctx.weighting)
-            create = torch.is_grad_enabled()
-            (slope,) = torch.autograd.grad(values, scores, scale, create_graph=create)
-            return slope, *nothing
-        if scores.dtype != working_dtype(scores):
-            scale = _scale_of_rows(upstream, ctx.factor, len(scores))
-            return sides_and_slope(scores, targets, ctx.weighting, scale)[1], *nothing
+            return _gradient_of_formula(ctx, upstream), None, None, None, None
         slope, ctx.slope = ctx.slope, None  # handed out once; a second pass computes it again
         if slope is None:
-            factor = 1.0 if ctx.factor is None else ctx.factor
-            slope = sides_and_slope(scores, targets, ctx.weighting, factor)[1]
+            scores, targets, *_ = ctx.saved_tensors  # refused where one was changed in place
+            is_half = scores.dtype != working_dtype(scores)
+            scale = _scale_of_rows(ctx, upstream) if is_half else ctx.factor or 1.0
+            slope = sides_and_slope(scores, targets, ctx.weighting, scale)[1]
+            if is_half:
+                return slope, None, None, None, None
         if ctx.factor is None:
             slope.mul_(upstream.unsqueeze(1))
         elif not (_is_on_cpu(upstream) and upstream.item() == 1.0):
             slope.mul_(upstream)
-        return slope, *nothing
+        return slope, None, None, None, None
 
 
-def _scale_of_rows(upstream: Tensor, factor: float | None, num_rows: int) -> Tensor:
+def _gradient_of_formula(ctx: Any, upstream: Tensor) -> Tensor:
+    """Where a gradient of the gradient is wanted, or those of many upstream gradients at once."""
+    scores, targets, *_ = ctx.saved_tensors
+    with torch.enable_grad():
+        values = two_sides(scores, targets, ctx.weighting)
+    create, scale = torch.is_grad_enabled(), _scale_of_rows(ctx, upstream)
+    (slope,) = torch.autograd.grad(values, scores, scale, create_graph=create)
+    return slope
+
+
+def _scale_of_rows(ctx: Any, upstream: Tensor) -> Tensor:
     """The upstream gradient of each row's value, shape (B,)."""
-    return upstream if factor is None else (upstream * factor).expand(num_rows)
+    if ctx.factor is None:
+        return upstream
+    return (upstream * ctx.factor).expand(len(ctx.saved_tensors[0]))
 
 
 def sides_and_slope(
