@@ -18,6 +18,7 @@ that runs one step, in units of the scores' size; the gradient, one such unit, i
 """
 
 import argparse
+import ctypes
 import json
 import statistics
 import subprocess
@@ -137,6 +138,8 @@ def main() -> int:
     verdicts = [*judge(points), *judge_memory(record.rest)]
     if args.json:
         print(json.dumps(record.as_json(), indent=2))
+    elif args.table:
+        print_table(points)
     else:
         print_report(points, record.rest, verdicts)
     if args.plot:
@@ -149,6 +152,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, help="JSON file to keep and to go on from")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser.add_argument("--table", action="store_true", help="print a short table in Markdown")
     parser.add_argument("--plot", type=Path, help="write a heat map of the grid, SVG or PNG")
     parser.add_argument("--compile", action="store_true", help="torch.compile against eager")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
@@ -384,6 +388,7 @@ def peak_of_one_step(kind: str) -> int:
     """Bytes by which the peak resident size grows in one step beyond what was there before."""
     steps(8, 400, 0.01, "cpu")[kind]()  # loads what is loaded lazily
     run = steps(*MEMORY_SHAPE, 0.01, "cpu")[kind]
+    ctypes.CDLL(None).malloc_trim(0)  # what is free but not given back would hide what is taken
     before = resident("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
     run()
@@ -459,6 +464,20 @@ def draw(points: list[Point], path: Path) -> None:
     panels[0].set_yticks(range(len(shapes)), [f"{b} x {n:,}" for b, n in shapes])
     panels[0].set_ylabel("batch x labels")
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
+def print_table(points: list[Point]) -> None:
+    """By shape, over all densities: from the lowest to the highest ratio, in Markdown."""
+    heads = [f"{kind}, of BCE's time" for kind in KINDS]
+    print("| batch x labels", *heads, "all, of the circulating version's", sep=" | ", end=" |\n")
+    print("|---" * (2 + len(KINDS)) + "|")
+    shapes = sorted({p.place[:2] for p in points}, key=lambda s: (s[0] * s[1], s))
+    for shape in shapes:
+        here = [p for p in points if p.place[:2] == shape]
+        cells = [[p.of_bce for p in here if p.kind == kind] for kind in KINDS]
+        cells.append([p.of_snippet for p in here])
+        spans = (f"{min(values):.2f} to {max(values):.2f}" for values in cells)
+        print(f"| {shape[0]} x {shape[1]:,}", *spans, sep=" | ", end=" |\n")
 
 
 def print_report(points: list[Point], rest: dict[str, object], verdicts: list[Verdict]) -> None:

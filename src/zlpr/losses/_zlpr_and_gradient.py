@@ -25,7 +25,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from zlpr.losses._arguments import NO_WEIGHTING, Weighting, wants_triton, working_dtype
-from zlpr.losses._cells import held
+from zlpr.losses._cells import as_numbers, held
 from zlpr.losses._reduce import Reduction, check_reduction, reduce
 
 # Cells of a block: its three intermediate results take two megabytes in float32 and stay near the
@@ -82,14 +82,18 @@ def two_sides(scores: Tensor, targets: Tensor, weighting: Weighting) -> Tensor:
         return scores.sum(dim=-1)
     sides = ((-scores, positive), (scores, negative))
     # Both largest terms, then both sums: the compiler makes one pass over the cells of each.
-    shifts = [_largest_term(exponents, coefficients) for exponents, coefficients in sides]
+    is_hard = targets.dtype is torch.bool and weighting is NO_WEIGHTING
+    shifts = [_largest_term(*side, is_hard) for side in sides]
     above, below = (_side(*side, shift) for side, shift in zip(sides, shifts, strict=True))
     return above + below
 
 
-def _largest_term(exponents: Tensor, coefficients: Tensor) -> Tensor:
+def _largest_term(exponents: Tensor, coefficients: Tensor, is_hard: bool) -> Tensor:
     """The largest of 0 and `x_l + log c_l`, shape (..., 1), by which the exponents are shifted."""
-    counted = exponents + coefficients.log()
+    if is_hard:  # without a logarithm of what is 0 or 1
+        counted = torch.where(coefficients > 0, exponents, 0.0)
+    else:
+        counted = exponents + coefficients.log()
     return counted.detach().clamp(min=0.0).amax(dim=-1, keepdim=True)
 
 
@@ -228,7 +232,7 @@ def bare_sides(
     """As `shifted_sides`, from bare exponentials; None where they do not suffice."""
     dtype = working_dtype(scores)
     zero, one, smallest = _numbers(dtype)
-    truth = _as_numbers(targets, dtype)
+    truth = as_numbers(targets, dtype)
     is_plain = weighting is NO_WEIGHTING
     if is_plain:
         terms = scores.new_empty((2, *scores.shape), dtype=dtype)
@@ -361,11 +365,6 @@ def _side_constants(device: torch.device, dtype: torch.dtype) -> SideConstants:
     offsets = torch.tensor([0.0, 1.0], dtype=dtype, device=device).view(2, 1, 1)
     largest = torch.tensor(torch.finfo(dtype).max, dtype=dtype, device=device)
     return SideConstants(offsets, 1 - 2 * offsets, largest)
-
-
-def _as_numbers(targets: Tensor, dtype: torch.dtype) -> Tensor:
-    """Targets in a floating-point dtype; booleans by way of their bytes, six times as fast."""
-    return (targets.view(torch.uint8) if targets.dtype is torch.bool else targets).to(dtype)
 
 
 def _blocks(shape: torch.Size) -> Iterator[slice]:
