@@ -166,7 +166,7 @@ def _gradient_of_formula(ctx: Any, upstream: Tensor) -> Tensor:
     with torch.enable_grad():
         values = two_sides(scores, targets, ctx.weighting)
     create, scale = torch.is_grad_enabled(), _scale_of_rows(ctx, upstream)
-    (slope,) = torch.autograd.grad(values, scores, scale, create_graph=create)
+    slope: Tensor = torch.autograd.grad(values, scores, scale, create_graph=create)[0]
     return slope
 
 
@@ -174,7 +174,8 @@ def _scale_of_rows(ctx: Any, upstream: Tensor) -> Tensor:
     """The upstream gradient of each row's value, shape (B,)."""
     if ctx.factor is None:
         return upstream
-    return (upstream * ctx.factor).expand(len(ctx.saved_tensors[0]))
+    scale: Tensor = upstream * ctx.factor
+    return scale.expand(len(ctx.saved_tensors[0]))
 
 
 def sides_and_slope(
