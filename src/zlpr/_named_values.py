@@ -27,10 +27,21 @@ def named_value(text: str, where: str = "") -> tuple[str, Any]:
         >>> named_value("pos_weight=[1, 2]")
         ('pos_weight', [1, 2])
     """
+    name, value = name_and_text(text, where)
+    return name, parse_value(value)
+
+
+def name_and_text(text: str, where: str = "") -> tuple[str, str]:
+    """As `named_value`, the value as it is written.
+
+    Examples:
+        >>> name_and_text("pos_weight=1|2.5")
+        ('pos_weight', '1|2.5')
+    """
     name, sign, value = text.partition("=")
     if not sign or not name.strip() or not value.strip():
         raise UserError(f"{where} {text!r}: expected NAME=VALUE".lstrip())
-    return name.strip(), parse_value(value.strip())
+    return name.strip(), value.strip()
 
 
 def named_values(texts: Iterable[str], where: str = "") -> dict[str, Any]:

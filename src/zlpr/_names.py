@@ -5,11 +5,11 @@ A registry is a module with a private mapping from names to entries and three fu
     def available() -> tuple[str, ...]:          # the names, in the order to list them
         return tuple(_RULES)
 
-    def info(name: str) -> RuleInfo:             # what is known of one
+    def info(name: str) -> type[Rule]:           # what is known of one
         return find("decoding rule", name, _RULES)
 
     def create(name: str, **params: Any) -> Rule:
-        return make("decoding rule", name, info(name).rule, params)
+        return make("decoding rule", name, info(name), params)
 """
 
 import difflib

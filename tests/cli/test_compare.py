@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -34,7 +36,7 @@ def test_started_again_it_ends_with_the_tables_and_the_reports_path(data, compar
     lines = captured.out.splitlines()
     assert lines[0] == "toy, linear: at each loss's own bound, %"
     assert lines[-1] == f"report: {compared / 'report.html'}"
-    assert "all 6 runs have their records already" in captured.err
+    assert "6 runs asked for, with a record of each already" in captured.err
     assert (compared / "report.html").is_file()
 
 
@@ -52,9 +54,40 @@ def test_json_is_the_only_thing_on_standard_output(data, compared, capsys):
 def test_a_changed_grid_counts_only_its_own_records_and_says_so(data, compared, capsys):
     code = main(arguments(data, compared, "--minutes", "0", "--split", "stratified"))
     assert code == 2
-    assert "none of the grid's 6 cells has a record" in capsys.readouterr().err
+    assert "--minutes 0: no run was started, and there are none yet" in capsys.readouterr().err
     assert main([*arguments(data, compared), "--seeds", "1"]) == 0
     assert "3 records made with other settings not counted" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("minutes", ["-1", "nan"])
+def test_a_time_that_is_none_is_refused(data, tmp_path, capsys, minutes):
+    assert main(arguments(data, tmp_path / "out", "--minutes", minutes)) == 2
+    assert f"--minutes {minutes}: expected a number of at least 0" in capsys.readouterr().err
+
+
+def test_two_comparisons_do_not_share_a_folder(data, compared, capsys):
+    grid = (compared / "grid.json").read_text()
+    hold = "import sys; from pathlib import Path; from zlpr._atomic import locked\n"
+    hold += "with locked(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
+    other = subprocess.Popen(
+        [sys.executable, "-c", hold, str(compared)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with other:
+        other.stdout.readline()
+        assert main([*arguments(data, compared), "--losses", "focal"]) == 2
+        assert f"{compared}: another process is writing to it" in capsys.readouterr().err
+        other.stdin.close()
+    assert (compared / "grid.json").read_text() == grid
+
+
+def test_changed_label_names_are_not_reported_by_old_records(data, tmp_path, capsys):
+    names = tmp_path / "names.txt"
+    names.write_text("birds\nboats\nbread\nclocks\n")
+    asked = [*arguments(data, tmp_path / "out", "--label-names", str(names)), "--losses", "zlpr"]
+    assert main(asked) == 0
+    names.write_text("birds\nboats\nbread\nclocks\nspoons\n")
+    assert main(asked) == 2
+    assert "holds a comparison on toy with other content" in capsys.readouterr().err
 
 
 def test_report_makes_every_form_from_the_records_alone(compared, tmp_path, capsys):

@@ -211,7 +211,7 @@ def test_prepare_takes_named_columns(tmp_path, capsys):
     assert load(tmp_path / "o").label_names == ("E06C",)
     code, _, err = zlpr(capsys, *command, "--column", "colour=red")
     assert code == 2
-    assert "expected FIELD=NAME" in err
+    assert "expected one of title, abstract, ipc, id before the sign" in err
 
 
 def test_prepare_overwrites_only_where_asked(tmp_path, capsys):
@@ -353,7 +353,7 @@ def test_data_without_any_label_is_refused(tmp_path, capsys):
     (tmp_path / "a.csv").write_text("text,labels\nx,\ny,\n")
     code, _, err = zlpr(capsys, "stats", tmp_path / "a.csv")
     assert code == 2
-    assert "none of the 2 samples has a label (csv: text from 'text', labels from 'labels')" in err
+    assert "none of 2 samples has a label (csv: text from 'text', labels from 'labels')" in err
     assert "--labels …" in err
 
 

@@ -81,19 +81,94 @@ def test_labels_that_the_model_does_not_know(place, tmp_path, capsys):
     assert "weather" in output.err
 
 
-def test_label_numbers_count_the_models_labels(place, tmp_path, capsys):
+def test_label_numbers_are_positions_only_where_names_are_listed(place, tmp_path, capsys):
     test = fitted.parts()[2]
     number = {name: str(i) for i, name in enumerate(test.label_names)}
     rows = zip(test.texts, test.label_sets(), strict=True)
     lines = [json.dumps({"text": t, "labels": [number[x] for x in labels]}) for t, labels in rows]
     (tmp_path / "numbers.jsonl").write_text("\n".join(lines))
-    for name in (place / "test.jsonl", tmp_path / "numbers.jsonl"):
-        assert main(["evaluate", str(place / "m"), str(name), "--json"]) == 0
-    first, second = capsys.readouterr().out.split("}\n{")
-    assert (
-        first.split('"metrics"')[1].split("labels")[0]
-        == second.split('"metrics"')[1].split("labels")[0]
-    )
+    (tmp_path / "names.txt").write_text("\n".join(test.label_names))
+    command = ["evaluate", str(place / "m"), "--json"]
+    assert main([*command, str(tmp_path / "numbers.jsonl")]) == 2
+    fault = capsys.readouterr().err
+    assert "unknown kinds: '0'" in fault
+    assert "--label-names" in fault
+    assert main([*command, str(place / "test.jsonl")]) == 0
+    by_name = json.loads(capsys.readouterr().out)
+    listed = ["--label-names", str(tmp_path / "names.txt")]
+    assert main([*command, str(tmp_path / "numbers.jsonl"), *listed]) == 0
+    assert json.loads(capsys.readouterr().out)["metrics"] == by_name["metrics"]
+
+
+def _ratings(path, words, count):
+    """Rows whose text tells their rating."""
+    rows = [(f"{word} thing{i % 7}", label) for i in range(count) for word, label in words.items()]
+    path.write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in rows))
+    return str(path)
+
+
+def test_a_number_that_the_model_does_not_know_is_not_another_label(tmp_path, capsys):
+    known = {"bad": 1, "meh": 2, "fine": 3, "good": 4}
+    model = str(tmp_path / "m")
+    train = _ratings(tmp_path / "train.csv", known, 40)
+    assert main(["train", train, "--out", model, "--regularisation", "1", "--json"]) == 0
+    more = _ratings(tmp_path / "more.csv", {**known, "awful": 0}, 5)
+    capsys.readouterr()
+    assert main(["evaluate", model, more]) == 2
+    shown = capsys.readouterr()
+    assert "5 labels of 1 unknown kind: '0'" in shown.err
+    assert shown.out.count("read ") == 1
+    assert main(["evaluate", model, more, "--unknown-labels", "drop", "--json"]) == 0
+    shown = capsys.readouterr()
+    supports = {row["label"]: row["support"] for row in json.loads(shown.out)["labels"]}
+    assert supports == {"1": 5, "2": 5, "3": 5, "4": 5}
+    assert "left out 5 labels" in shown.err
+
+
+def test_a_model_of_numbers_that_count_names_reads_other_files_alike(tmp_path, capsys):
+    model, names = str(tmp_path / "m"), tmp_path / "names.txt"
+    names.write_text("bad\nmeh\nfine\n")
+    train = _ratings(tmp_path / "train.csv", {"bad": 0, "meh": 1, "fine": 2}, 40)
+    command = ["train", train, "--out", model, "--label-names", str(names)]
+    assert main([*command, "--regularisation", "1", "--json"]) == 0
+    other = _ratings(tmp_path / "other.csv", {"meh": 1, "fine": 2}, 5)
+    capsys.readouterr()
+    assert main(["evaluate", model, other, "--json"]) == 0
+    shown = capsys.readouterr()
+    found = json.loads(shown.out)
+    assert found["metrics"]["micro_f1"] == 1
+    assert {row["label"]: row["support"] for row in found["labels"]} == {"meh": 5, "fine": 5}
+    assert "positions among the model's" in shown.err
+    strange = _ratings(tmp_path / "strange.csv", {"meh": 1, "odd": 3}, 5)
+    assert main(["evaluate", model, strange, "--json"]) == 2
+    assert "unknown kind: '3'" in capsys.readouterr().err
+    # The training file itself is known again, though some of its labels are but numbers there.
+    assert main(["evaluate", model, train, "--json"]) == 0
+    assert "test part" in capsys.readouterr().err
+
+
+def test_labels_of_svm_files_with_and_without_a_header(tmp_path, capsys):
+    def rows(labels, count):
+        return "".join(
+            f"{name} {column}:1 {10 + i % 5}:0.5\n"
+            for i in range(count)
+            for name, column in labels.items()
+        )
+
+    model = str(tmp_path / "m")
+    (tmp_path / "train.svm").write_text(rows({1: 1, 3: 3, 7: 7}, 40))
+    command = ["train", str(tmp_path / "train.svm"), "--out", model]
+    assert main([*command, "--regularisation", "1", "--json"]) == 0
+    (tmp_path / "strange.svm").write_text(rows({1: 1, 2: 2}, 5))
+    capsys.readouterr()
+    assert main(["evaluate", model, str(tmp_path / "strange.svm")]) == 2
+    assert "unknown kind: '2'" in capsys.readouterr().err
+    # Under a header of as many labels as the model has, they are positions, whatever their names.
+    (tmp_path / "counted.svm").write_text("15 15 3\n" + rows({0: 1, 1: 3, 2: 7}, 5))
+    assert main(["evaluate", model, str(tmp_path / "counted.svm"), "--json"]) == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["metrics"]["micro_f1"] == 1
+    assert "positions among the model's" in shown.err
 
 
 def test_the_data_of_the_training_shows_its_test_part(tmp_path, capsys):
@@ -108,3 +183,19 @@ def test_the_data_of_the_training_shows_its_test_part(tmp_path, capsys):
     assert "test part" in output.err
     assert main(["evaluate", str(tmp_path / "m"), "demo", "--json", "--part", "all"]) == 0
     assert json.loads(capsys.readouterr().out)["samples"] == 6000
+
+
+def test_numbers_of_labels_that_the_model_lacks_are_refused_or_dropped(tmp_path, capsys):
+    table, strange = tmp_path / "a.svm", tmp_path / "b.svm"
+    table.write_text("".join(f"{i % 2} 0:{i % 2} 1:{1 + i / 1000}\n" for i in range(200)))
+    strange.write_text("0 0:0 1:1\n1,7 0:1 1:1\n")
+    model = str(tmp_path / "model")
+    assert main(["train", str(table), "--out", model, "--regularisation", "0.1"]) == 0
+    assert main(["evaluate", model, str(strange)]) == 2
+    said = capsys.readouterr().err
+    assert "1 label of 1 unknown kind: '7'" in said
+    assert "--unknown-labels drop" in said
+    assert main(["evaluate", model, str(strange), "--unknown-labels", "drop", "--json"]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["samples"] == 2
+    assert "left out 1 label of 1 unknown kind: '7'" in captured.err

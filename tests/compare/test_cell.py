@@ -56,13 +56,13 @@ def test_the_figures_are_those_of_a_training_by_hand(path, zlpr_record):
     validation = parts.validation.labels
     for name in ("subset_accuracy", "example_f1", "micro_f1", "macro_f1"):
         rule = decoding.Threshold().fit(
-            validation, fitted.validation_scores, metric=name, empty="sklearn"
+            validation, fitted.validation.scores, metric=name, empty="sklearn"
         )
         expected = metrics.evaluate(test.labels, y_pred=rule(scores), empty="sklearn")[name]
         assert decoded.threshold[name] == pytest.approx(expected)
         chosen = decoding.choose(
             validation,
-            fitted.validation_scores,
+            fitted.validation.scores,
             name,
             rules=decoding.rules_of_scores(),
             train_labels=parts.train.labels,
@@ -239,3 +239,13 @@ def test_the_first_training_of_a_process_does_not_pay_for_loading(path, monkeypa
     few, many = module.WARM_UP_SAMPLES, max(sizes)
     assert many > few
     assert sizes == [few, many, many, few, many]
+
+
+def test_data_that_changes_under_a_comparison_is_not_recorded_as_what_it_was(tmp_path):
+    path = toy.write_file(tmp_path / "toy.csv")
+    cell = cells(toy.grid(path))[0]
+    with path.open("a") as stream:
+        stream.write("an old sail,boats\n")
+    record = run_cell(cell, PLACE)
+    assert record.status == "failed"
+    assert record.error == f"{path}: changed while it was being compared on; start again"

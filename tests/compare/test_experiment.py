@@ -39,3 +39,11 @@ def test_a_plan_writes_nothing_and_a_run_without_work_writes_only_its_grid(tmp_p
     assert not folder.path.exists()
     carry_out(type(made)(made.cells, (), folder, "zlpr compare"))
     assert [path.name for path in folder.path.iterdir()] == ["grid.json"]
+
+
+def test_a_folder_that_takes_no_records_is_refused_before_a_training(tmp_path):
+    made = plan(toy.grid(toy.write_file(tmp_path / "toy.csv")), RunFolder(tmp_path / "out"))
+    made.folder.path.mkdir()
+    made.folder.runs.write_text("a file")
+    with pytest.raises(FileExistsError):
+        carry_out(made, workers=1, watch=lambda progress: pytest.fail("it began"))

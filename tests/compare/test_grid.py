@@ -65,6 +65,12 @@ def test_every_misfit_of_a_file_is_named_at_once():
         assert part in message
 
 
+@pytest.mark.parametrize("seeds", [[-1], [2**32], [], 0, True])
+def test_seeds_that_cannot_be_drawn_by_are_refused(seeds):
+    with pytest.raises(UserError, match="a list of seeds from 0 to 4294967295 was expected"):
+        parse_grid({"seeds": seeds, "data": ["demo"], "losses": ["zlpr"]})
+
+
 @pytest.mark.parametrize("text", ["losses = [", "\xff\xfe"])
 def test_what_is_not_toml_is_said(tmp_path, text):
     (tmp_path / "grid.toml").write_bytes(text.encode("latin-1"))
@@ -84,8 +90,10 @@ def test_losses_on_the_command_line():
     }
     assert parse_loss("warp:log=False").params == {"log": False}
     assert parse_loss("zlpr:pos_weight=1|1.5|2").choose == {"pos_weight": (1, 1.5, 2)}
-    with pytest.raises(UserError, match="'gamma' is not PARAMETER=VALUE"):
+    with pytest.raises(UserError, match="loss 'focal:gamma': 'gamma': expected NAME=VALUE"):
         parse_loss("focal:gamma")
+    with pytest.raises(UserError, match="gamma given twice"):
+        parse_loss("focal:gamma=1,gamma=2|3")
 
 
 def test_cells_of_one_split_stand_together():
@@ -127,6 +135,20 @@ def test_edited_data_is_new_data_and_moved_data_is_not(tmp_path):
     once = fingerprint(str(folder))
     (folder / "test.csv").write_text("x")
     assert fingerprint(str(folder)) != once
+
+
+@pytest.mark.parametrize("named", ["beside", "labels", "label_names"])
+def test_other_labels_of_the_same_samples_are_other_data(tmp_path, named):
+    data, names = tmp_path / "toy.arff", tmp_path / ("toy.xml" if named == "beside" else "its.xml")
+    data.write_text("@relation toy\n")
+    read = {} if named == "beside" else {named: str(names)}
+    names.write_text("red\nblue\n")
+    before = fingerprint(str(data), read)
+    assert fingerprint(str(data), read) == before
+    names.write_text("red\n")
+    assert fingerprint(str(data), read) != before
+    names.unlink()
+    assert fingerprint(str(data), read) != before
 
 
 def test_an_encoder_with_other_weights_is_another_model(tmp_path):

@@ -60,7 +60,7 @@ def test_fields_must_fit_together(fields, message):
 
 
 def test_names_must_fit_the_matrix():
-    with pytest.raises(ValueError, match="labels has 1 columns, label_names 2 names"):
+    with pytest.raises(ValueError, match="labels has 1 column, label_names 2 names"):
         Dataset(sparse.csr_array(np.ones((1, 1), dtype=bool)), ("a", "b"), texts=["x"])
 
 
@@ -74,3 +74,11 @@ def test_a_name_that_is_not_listed_is_named():
 )
 def test_words_for_the_parts(word, part):
     assert split_name(word) == part
+
+
+def test_numbers_are_named_by_position_once_and_at_once():
+    # Each number by itself, one after the other, would turn 0 into 1 and that into 3.
+    data = Dataset.from_label_sets([{"0"}, {"1"}, {"2", "0"}], texts=["a", "b", "c"])
+    named = data.with_numbers_named(["1", "3", "7"])
+    assert named.label_names == ("1", "3", "7")
+    assert named.label_sets() == [("1",), ("3",), ("1", "7")]

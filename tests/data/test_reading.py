@@ -34,15 +34,44 @@ def test_label_names_are_sorted_and_numbers_by_size(tmp_path):
 
 
 def test_integer_ids_are_positions_in_the_label_names(tmp_path):
-    path = _jsonl(tmp_path / "a.jsonl", [("x", [2, 0]), ("y", ["red"])])
+    path = _jsonl(tmp_path / "a.jsonl", [("x", [2, 0]), ("y", ["1"])])
     data = read(path, label_names=["green", "red", "blue"])
     assert data.label_names == ("green", "red", "blue")
     assert data.label_sets() == [("green", "blue"), ("red",)]
+    assert data.columns.numbered
+    assert not data.notes
 
 
-def test_a_name_that_is_a_number_is_a_name_first(tmp_path):
+def test_positions_count_from_0_and_a_file_that_counts_from_1_is_noticed(tmp_path):
+    path = _jsonl(tmp_path / "a.jsonl", [("x", [1]), ("y", [2])])
+    data = read(path, label_names=["green", "red", "blue"])
+    assert ["no label is numbered 0" in note for note in data.notes] == [True]
+    path = _jsonl(tmp_path / "a.jsonl", [("x", [1]), ("y", [3])])
+    with pytest.raises(UserError, match=r"line 2: unknown label '3'"):
+        read(path, label_names=["green", "red", "blue"])
+
+
+def test_numbers_are_names_and_never_positions_where_a_name_is_a_number(tmp_path):
     path = _jsonl(tmp_path / "a.jsonl", [("x", [2])])
     assert read(path, label_names=["2", "1", "0"]).label_sets() == [("2",)]
+    for names in (["1", "3", "7"], ["a", "b", "7"]):
+        with pytest.raises(UserError, match=r"line 1: unknown label '2'"):
+            read(path, label_names=names)
+        dropped = read(path, label_names=names, unknown_labels="drop")
+        assert dropped.label_sets() == [()]
+        assert not dropped.columns.numbered
+
+
+def test_a_file_has_labels_by_name_or_by_number_and_not_both(tmp_path):
+    path = _jsonl(tmp_path / "a.jsonl", [("x", [2, 0]), ("y", ["red"])])
+    with pytest.raises(UserError, match=r"by name \('red'\) and by number \('2'\)"):
+        read(path, label_names=["green", "red", "blue"])
+
+
+def test_a_label_of_thousands_of_digits_is_one_like_any_other(tmp_path):
+    long = "1" + "0" * 5_000
+    path = _jsonl(tmp_path / "a.jsonl", [("x", [long, "10"]), ("y", ["9", "0009"])])
+    assert read(path).label_names == ("9", "0009", "10", long)
 
 
 def test_label_names_from_a_file(tmp_path):
@@ -80,11 +109,11 @@ def test_rows_with_unknown_labels_can_be_skipped(tmp_path):
 def test_labels_of_a_model_for_data_that_was_read_without_them():
     data = Dataset.from_label_sets([{"a", "z"}, {"b"}], texts=["x", "y"], name="d")
     assert data.with_label_names(["z", "c", "b", "a"]).label_sets() == [("z", "a"), ("b",)]
-    with pytest.raises(UserError, match="d has 1 labels of 1 unknown kinds: 'z'"):
+    with pytest.raises(UserError, match="d has 1 label of 1 unknown kind: 'z'"):
         data.with_label_names(["a", "b"])
     dropped = data.with_label_names(["a", "b"], unknown="drop")
     assert dropped.label_sets() == [("a",), ("b",)]
-    assert dropped.notes == ("d: left out 1 labels of 1 unknown kinds: 'z'",)
+    assert dropped.notes == ("d: left out 1 label of 1 unknown kind: 'z'",)
 
 
 def test_empty_label_sets_are_samples(tmp_path):
@@ -228,5 +257,5 @@ def test_concatenation_keeps_what_all_have():
 @pytest.mark.parametrize("labels", ["body", ["tag", "body"]])
 def test_a_column_cannot_be_both_text_and_labels(tmp_path, labels):
     (tmp_path / "a.csv").write_text("body,tag\nred,1\nblue,0\n")
-    with pytest.raises(UserError, match="'body' is given as text and as labels"):
+    with pytest.raises(UserError, match="'body' is read as labels and as text"):
         read(tmp_path / "a.csv", text="body", labels=labels)

@@ -68,7 +68,7 @@ def test_a_split_of_a_part_is_fresh(method, part, fractions, size):
 def test_parts_that_are_too_small_to_choose_on():
     data = _numbered(7053)
     assert check_parts(data.select(range(6900)), data.select(range(100))) == ()
-    with pytest.raises(UserError, match=r"1 validation samples beside 7,052 training samples"):
+    with pytest.raises(UserError, match=r"1 validation sample beside 7,052 training samples"):
         check_parts(data.select(range(7052)), data.select([7052]))
     with pytest.raises(UserError, match="0 validation samples"):
         check_parts(data, data.select([]))

@@ -106,7 +106,7 @@ def test_a_rule_that_needs_features_is_weighed_only_with_them():
 
 
 def test_large_parts_are_thinned_for_the_comparison_alone(monkeypatch):
-    monkeypatch.setattr(decoding.choice, "MOST_SAMPLES", 40)
+    monkeypatch.setattr(decoding._folds, "MOST_SAMPLES", 40)
     choice = weigh(CASE.true, CASE.scores, rules=[ZeroBound(), Threshold()])
     assert choice.samples == 30
     fitted = Threshold().fit(CASE.true, CASE.scores)

@@ -34,7 +34,7 @@ def test_round_trip_through_json():
         ({"min_probability": "0.5"}, "must be a finite number"),
         ({"rule_below": {"rule": "floor"}}, "cannot stand on a floor"),
         ({"rule_below": 3}, "must be a rule's configuration"),
-        ({"rule_below": {"rule": "best"}}, "no decoding rule is called 'best'"),
+        ({"rule_below": {"rule": "best"}}, "no decoding rule 'best'"),
         ({"price": 3}, "a floor needs rule_below, calibrator and min_probability"),
     ],
 )

@@ -86,7 +86,7 @@ def test_features_are_asked_for():
     with pytest.raises(UserError, match="feature_count needs the features"):
         FeatureCount().fit(true, scores)
     rule = FeatureCount().fit(true, scores, features=np.ones((40, 3)))
-    with pytest.raises(UserError, match="was fitted with features"):
+    with pytest.raises(UserError, match="feature_count reads features"):
         rule(scores)
     with pytest.raises(UserError, match="features has 2 columns, the rule was fitted on 3"):
         rule(scores, features=np.ones((40, 2)))

@@ -78,11 +78,11 @@ def test_validation_data_without_or_with_all_labels_is_no_fault(name, share):
 
 
 def test_unknown_names_and_parameters_are_refused():
-    with pytest.raises(UserError, match="no decoding rule is called 'best'; there are: zero, thr"):
+    with pytest.raises(UserError, match="no decoding rule 'best'; there are: zero, thr"):
         decoding.create("best")
-    with pytest.raises(UserError, match=r"rule 'top_k': .*unexpected keyword argument 'size'"):
+    with pytest.raises(UserError, match="the decoding rule top_k has no parameter 'size'; there"):
         decoding.create("top_k", size=3)
-    with pytest.raises(UserError, match="no decoding rule is called None"):
+    with pytest.raises(UserError, match="no decoding rule ''; there are"):
         decoding.from_config({})
     with pytest.raises(UserError, match="rule 'threshold' has no parameter cut"):
         decoding.from_config({"rule": "threshold", "cut": 1.0})

@@ -4,7 +4,7 @@ from scipy import sparse
 
 from zlpr import metrics
 from zlpr._errors import UserError
-from zlpr.decoding import SampleThreshold, Threshold
+from zlpr.decoding import FeatureThreshold, SampleThreshold, Threshold
 from zlpr.decoding.sample_threshold import _least_errors
 
 
@@ -31,13 +31,20 @@ def test_features_move_the_threshold(kind):
     scores = level + 2.0 * true + generator.normal(scale=0.3, size=true.shape)
     wide = np.concatenate([level, generator.normal(size=(600, 1))], axis=1)
 
-    def reached(**features):
-        told = {name: value[:300] for name, value in features.items()}
-        rule = SampleThreshold().fit(true[:300], scores[:300], **told)
-        later = {name: value[300:] for name, value in features.items()}
-        return metrics.micro_f1(true[300:], rule(scores[300:], **later))
+    def reached(rule):
+        rule.fit(true[:300], scores[:300], features=kind(wide[:300]))
+        return metrics.micro_f1(true[300:], rule(scores[300:], features=kind(wide[300:])))
 
-    assert reached(features=kind(wide)) > reached() + 0.05
+    assert reached(FeatureThreshold()) > reached(SampleThreshold()) + 0.05
+
+
+def test_many_columns_of_chance_cost_little():
+    (true, _, scores), (fresh, _, fresh_scores) = levelled(5, 300), levelled(6, 1000)
+    noise = np.random.default_rng(7).normal(size=(1300, 128))
+    plain = SampleThreshold().fit(true, scores)(fresh_scores)
+    rule = FeatureThreshold().fit(true, scores, features=noise[:300])
+    told = rule(fresh_scores, features=noise[300:])
+    assert metrics.micro_f1(fresh, told) > metrics.micro_f1(fresh, plain) - 0.02
 
 
 def test_the_aim_is_the_cut_with_the_fewest_errors():
@@ -65,4 +72,6 @@ def test_unfitted_and_broken_rules_say_so():
     with pytest.raises(UserError, match="sample_threshold expects 11 numbers in each list"):
         SampleThreshold(weights=[1.0, 2.0])
     with pytest.raises(UserError, match="columns must be a whole number"):
-        SampleThreshold(columns=-1)
+        FeatureThreshold(columns=-1)
+    with pytest.raises(UserError, match="feature_threshold needs the features of the samples"):
+        FeatureThreshold().fit([[1, 0]], [[1.0, 0.0]])

@@ -58,7 +58,8 @@ def test_a_samples_own_set_is_not_counted_for_it():
 
 def test_chances_sum_to_one_and_marginals_are_theirs():
     data = Validation.check(CASE.true, CASE.scores, "micro_f1", "paper")
-    posterior = SetPosterior().fit(data)
+    posterior = SetPosterior()
+    posterior.learn(data)
     for _, block in posterior.posteriors(CASE.scores):
         np.testing.assert_allclose(block.chances.sum(1), 1)
         assert not block.chances[~block.candidates.valid].any()

@@ -1,7 +1,11 @@
+import warnings
+
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -10,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 from tests.models import fitted
+from zlpr.decoding import SetPosterior
 from zlpr.integrations.sklearn import MultiLabelClassifier
 
 
@@ -33,9 +38,9 @@ def data():
 
 def test_it_is_one_vs_rest_logistic_regression_for_binary_cross_entropy(data):
     X, train, Z, _ = data
-    ours = MultiLabelClassifier("bce", regularisation=1.0, tol=1e-9, max_iter=500).fit(
-        X, train.labels.toarray()
-    )
+    ours = MultiLabelClassifier(
+        "bce", regularisation=1.0, decode="zero", tol=1e-9, max_iter=500
+    ).fit(X, train.labels.toarray())
     theirs = OneVsRestClassifier(LogisticRegression(tol=1e-8)).fit(X, train.labels.toarray())
     np.testing.assert_allclose(ours.decision_function(Z), theirs.decision_function(Z), atol=2e-2)
     np.testing.assert_allclose(ours.predict_proba(Z), theirs.predict_proba(Z), atol=5e-3)
@@ -82,12 +87,34 @@ def test_it_works_in_pipelines_searches_and_cross_validation(data):
     assert cross_val_score(clone(pipeline), train.texts, sets, cv=3).shape == (3,)
 
 
-@pytest.mark.parametrize("decode", ["threshold", "per_label_threshold", "expected_f1"])
+@pytest.mark.parametrize("decode", ["threshold", "expected_f1", "feature_count"])
 def test_a_rule_may_be_fitted_on_a_part_held_out(data, decode):
     X, train, Z, test = data
     classifier = MultiLabelClassifier(decode=decode, random_state=0).fit(X, train.labels)
     assert classifier.decoder_.to_config()["rule"] == decode
     assert classifier.predict(Z).shape == test.labels.shape
+
+
+def test_probabilities_are_fitted_on_the_part_held_out():
+    generator = np.random.default_rng(0)
+    y = np.eye(4, dtype=int)[generator.integers(4, size=1000)]  # one of four labels
+    X = y + generator.normal(size=y.shape)
+    classifier = MultiLabelClassifier(random_state=0).fit(X, y)
+    assert isinstance(classifier.calibrator_, SetPosterior)
+    chances = classifier.predict_proba(X)
+    np.testing.assert_allclose(chances.sum(axis=1), 1.0, atol=0.05)
+    bare = MultiLabelClassifier(random_state=0, decode="zero").fit(X, y)
+    link = 1 / (1 + np.exp(-2 * bare.decision_function(X)))
+    np.testing.assert_allclose(bare.predict_proba(X), link)
+
+
+def test_a_seed_makes_fits_repeatable_and_the_bound_at_zero_needs_none(data):
+    X, train, Z, _ = data
+    for options in ({"random_state": 3}, {"decode": "zero"}):
+        one, two = (MultiLabelClassifier(**options).fit(X, train.labels) for _ in range(2))
+        np.testing.assert_array_equal(one.coef_, two.coef_)
+        assert one.decoder_ == two.decoder_
+        np.testing.assert_array_equal(one.predict_proba(Z), two.predict_proba(Z))
 
 
 def test_a_loss_that_ranks_is_not_cut_at_zero(data):
@@ -104,6 +131,10 @@ def test_a_loss_that_ranks_is_not_cut_at_zero(data):
         ({"loss": "zlrp"}, "zlrp"),
         ({"decode": "threshold", "validation_fraction": 2}, "validation_fraction"),
         ({"loss_params": {"gamma": 1}}, "gamma"),
+        ({"max_iter": 0}, "max_iter 0: expected a whole number of at least 1, or None"),
+        ({"max_iter": 2.5}, "max_iter 2.5"),
+        ({"tol": float("nan")}, "tol nan: expected a number of at least 0"),
+        ({"loss_params": {"pos_weight": 1e40}}, r"the loss zlpr \(pos_weight=1e\+40\) is \w+ on"),
     ],
 )
 def test_wrong_options_are_named(data, options, message):
@@ -137,3 +168,95 @@ def test_a_label_that_fit_never_saw_counts_as_missed():
     assert classifier.score(X[:4], sets[:4]) == 1.0
     assert classifier.score(X[:4], [{"a", "c"}, *sets[1:4]]) == 0.75
     assert classifier.score(X[:4], [{"c"}, *sets[1:4]], sample_weight=[1, 0, 0, 1]) == 0.5
+
+
+@pytest.fixture
+def numbers():
+    """Features around 0 and an indicator that hangs on them."""
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(300, 6))
+    noise = generator.normal(size=(300, 4))
+    return X, (X @ generator.normal(size=(6, 4)) + noise > 0.5).astype(int)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array, lambda y: y.astype(float)])
+def test_an_indicator_of_other_numbers_than_0_and_1_is_refused(numbers, make):
+    X, y = numbers
+    for wrong in (2 * y - 1, 2 * y):
+        with pytest.raises(ValueError, match="an indicator has 0 where a sample lacks a label"):
+            MultiLabelClassifier().fit(X, make(wrong))
+    fitted_model = MultiLabelClassifier(decode="zero").fit(X, make(y))
+    with pytest.raises(ValueError, match="y holds -1"):
+        fitted_model.score(X, make(2 * y - 1))
+
+
+@pytest.mark.parametrize("shift", [1e2, 1e4, -1e6])
+@pytest.mark.parametrize("loss", ["zlpr", "focal"])
+def test_where_features_lie_makes_no_difference(numbers, shift, loss):
+    X, y = numbers
+    plain = MultiLabelClassifier(loss, decode="zero").fit(X, y)
+    moved = MultiLabelClassifier(loss, decode="zero").fit(X + shift, y)
+    assert np.allclose(moved.coef_, plain.coef_, atol=2e-3)
+    assert np.allclose(
+        moved.decision_function(X + shift), plain.decision_function(X), rtol=1e-3, atol=1e-2
+    )
+
+
+def test_a_fit_that_is_not_at_its_end_warns(numbers):
+    X, y = numbers
+    with pytest.warns(ConvergenceWarning, match="not at its end after 2 iterations"):
+        MultiLabelClassifier(max_iter=2, decode="zero").fit(X, y)
+    with pytest.warns(ConvergenceWarning, match="sparse features far from 0"):
+        MultiLabelClassifier(decode="zero").fit(sparse.csr_array(X + 1e4), y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        MultiLabelClassifier(decode="zero").fit(X, y)
+        MultiLabelClassifier(decode="zero").fit(sparse.csr_array(X * (X > 1)), y)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_features_beyond_single_precision_are_refused(numbers, make):
+    X, y = numbers
+    with pytest.raises(ValueError, match="too much to compute with in single precision"):
+        MultiLabelClassifier().fit(make(1e19 * X), y)
+
+
+@pytest.mark.parametrize("make", [list, pd.Series, lambda sets: np.array(sets, dtype=object)])
+def test_sets_may_come_in_a_column(numbers, make):
+    X, y = numbers
+    sets = [{"abcd"[i] for i in np.flatnonzero(row)} for row in y]
+    fitted_model = MultiLabelClassifier(decode="zero").fit(X, make(sets))
+    assert fitted_model.classes_.tolist() == ["a", "b", "c", "d"]
+    assert fitted_model.score(X, make(sets)) > 0.4
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(("x", "y"), ("y", "z")), ("a", "a\0"), (2**63 + 1, -1), (("x",), ("y", 2)), (2.5, 1)],
+)
+def test_a_label_may_be_anything_that_has_an_order(numbers, one, other):
+    X, y = numbers
+    sets = [{one} if row[0] else {other} for row in y]
+    fitted_model = MultiLabelClassifier(decode="zero", regularisation=0.01).fit(X, sets)
+    assert set(fitted_model.classes_.tolist()) == {one, other}
+    assert fitted_model.score(X, sets) > 0.7
+
+
+@pytest.mark.parametrize(
+    ("label", "message"), [(None, r"\(NoneType, int\)"), ("a", r"\(int, str\)")]
+)
+def test_labels_without_an_order_are_refused(numbers, label, message):
+    X, y = numbers
+    with pytest.raises(ValueError, match=message):
+        MultiLabelClassifier().fit(X, [{label, 1} for _ in y])
+    with pytest.raises(ValueError, match="NaN as a label"):
+        MultiLabelClassifier().fit(X, [{float("nan")} for _ in y])
+    with pytest.raises(ValueError, match="the set of every sample is empty"):
+        MultiLabelClassifier().fit(X, [set() for _ in y])
+
+
+def test_a_single_sample_is_fitted(numbers):
+    X, y = numbers
+    for row in range(20):
+        fitted_model = MultiLabelClassifier().fit(X[row : row + 1], y[row : row + 1])
+        assert np.isfinite(fitted_model.decision_function(X)).all()

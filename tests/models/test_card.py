@@ -23,6 +23,11 @@ def test_the_card_shows_data_figures_decoding_and_limits():
         assert name in card
 
 
+def test_the_card_says_where_probabilities_come_from():
+    card = model_card(fitted.result().model)  # too little data to compare with label sets
+    assert "Probabilities are those of a calibrator per label.\n" in card
+
+
 def test_names_of_labels_and_data_are_text():
     hostile = "<script>x</script> **b** | `c`\n\n# h \x1b[2J"
     model = copy.copy(fitted.result().model)

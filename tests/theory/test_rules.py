@@ -3,8 +3,7 @@ import pytest
 import torch
 
 from zlpr.theory.joint import random_joint
-from zlpr.theory.regret import SET_METRICS
-from zlpr.theory.rules import RULES, RuleRegret, draw, rule_regrets
+from zlpr.theory.rules import METRICS, RULES, RuleRegret, draw, rule_regrets
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +16,7 @@ def found():
     }
 
 
-@pytest.mark.parametrize("metric", SET_METRICS)
+@pytest.mark.parametrize("metric", METRICS)
 def test_label_sets_approaches_the_best_decision_as_validation_grows(found, metric):
     few, many = (found["label_sets", metric, samples] for samples in (100, 6000))
     assert few.mean > 4 * many.mean
@@ -45,7 +44,7 @@ def test_samples_are_drawn_from_the_joints():
 def test_every_rule_has_a_regret_on_every_metric():
     done = []
     found = rule_regrets(samples=(60,), num_labels=3, inputs=2, populations=2, progress=done.append)
-    assert {(r.rule, r.metric) for r in found} == {(r, m) for r in RULES for m in SET_METRICS}
+    assert {(r.rule, r.metric) for r in found} == {(r, m) for r in RULES for m in METRICS}
     assert all(min(regret.gaps) > -1e-9 for regret in found)
     assert done == [1, 1]
     assert RuleRegret("a", "m", 1, (1.0, 3.0)).error == pytest.approx(1.0)

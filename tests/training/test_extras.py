@@ -215,7 +215,7 @@ def test_the_linear_model_mixes_repeatably() -> None:
 
 def linear_scores(**settings: Any) -> Any:
     config = TrainingConfig(**settings)
-    return fit(worker.TRAIN, worker.VALIDATION, config).validation_scores
+    return fit(worker.TRAIN, worker.VALIDATION, config).validation.scores
 
 
 @pytest.mark.parametrize("extra", ["r_drop", "vat"])

@@ -2,11 +2,13 @@ import json
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from tests.models import fitted
-from zlpr import metrics
+from zlpr import load, metrics
 from zlpr._errors import UserError
-from zlpr.decoding import Threshold, TopK, rules_of_scores, weigh
+from zlpr.data import Dataset
+from zlpr.decoding import Threshold, TopK, choose_probabilities, create, rules_of_scores, weigh
 from zlpr.training import TrainingConfig, fit
 
 
@@ -14,18 +16,22 @@ def test_the_decoder_and_the_calibrator_are_fitted_on_validation():
     train, validation, _ = fitted.parts()
     result = fitted.result()
     scores = result.model.predict_scores(validation.texts)
-    np.testing.assert_allclose(scores, result.validation_scores, atol=1e-6)
+    np.testing.assert_allclose(scores, result.validation.scores, atol=1e-6)
     expected = weigh(
         validation.labels,
-        result.validation_scores,
+        result.validation.scores,
         rules=rules_of_scores(),
         train_labels=train.labels,
     )
     assert result.model.decoder == expected.rule
     assert result.choice == expected
-    assert result.model.record.decision == expected.to_dict()
-    assert result.model.calibrator.link_scale == 2.0
-    assert len(result.model.calibrator.bias) == train.num_labels
+    shown = choose_probabilities(
+        validation.labels, result.validation.scores, train_labels=train.labels
+    )
+    assert result.model.calibrator == shown.probabilities
+    assert result.probabilities == shown
+    record = {**expected.to_dict(), "probabilities": shown.to_dict()}
+    assert result.model.record.decision == record
 
 
 @pytest.mark.parametrize(
@@ -68,12 +74,81 @@ def test_decisions_by_hand_are_not_fitted():
         ({"decode": "zero", "top": 2}, "give one of them"),
         ({"min_probability": 2.0}, r"must lie in \[0, 1\]"),
         ({"top": -1}, "top -1: expected at least 1"),
-        ({"decode": "feature_count"}, "feature_count"),
+        (
+            {"model": "hf:somewhere", "decode": "feature_count"},
+            "reads features, and model hf has none to give; its rules are: auto, zero",
+        ),
     ],
 )
 def test_wrong_decisions_are_refused_before_training(settings, words):
     with pytest.raises(UserError, match=words):
         TrainingConfig(**settings)
+
+
+def one_of_four(samples=700, seed=0):
+    """Texts with exactly one of four labels, and words that are likelier with one of them."""
+    generator = np.random.default_rng(seed)
+    which = generator.integers(4, size=samples)
+    words = np.array(["up", "down", "left", "right"])
+    chances = np.where(np.eye(4, dtype=bool)[which], 0.7, 0.3)[:, :, None]
+    seen = generator.random((samples, 4, 2)) < chances
+    texts = [" ".join(np.repeat(words, row)) for row in seen.sum(axis=2)]
+    return Dataset.from_label_sets([{"abcd"[i]} for i in which], texts=texts)
+
+
+def test_marginals_of_label_sets_are_the_probabilities_where_they_fit_better(tmp_path):
+    data = one_of_four()
+    train, validation, test = (
+        data.select(rows) for rows in (range(400), range(400, 600), range(600, 700))
+    )
+    config = TrainingConfig(regularisation=0.3, min_probability=0.4)
+    result = fit(train, validation, config, test=test)
+    record = result.model.record.decision["probabilities"]
+    assert record["by"] == "label_sets"
+    assert record["log_loss"]["label_sets"] < record["log_loss"]["calibrator"]
+    result.model.save(tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    chances = loaded.predict_proba(test.inputs)
+    np.testing.assert_array_equal(chances, result.model.predict_proba(test.inputs))
+    np.testing.assert_allclose(chances.sum(axis=1), 1.0, atol=0.05)
+    likely = [{"abcd"[i] for i in np.flatnonzero(row >= 0.4)} for row in chances]
+    assert all(set(names) <= likely[i] for i, names in enumerate(loaded.predict(test.inputs)))
+    card = (tmp_path / "model" / "README.md").read_text()
+    assert "the marginals of a posterior over label sets" in card
+    assert f"`label_sets` {record['log_loss']['label_sets']:.4f}" in card
+
+
+@pytest.mark.parametrize("name", ["feature_count", "feature_threshold"])
+def test_a_rule_may_read_the_models_features(name, tmp_path):
+    train, validation, test = fitted.parts()
+    config = TrainingConfig(regularisation=0.3, decode=name, min_probability=0.05)
+    result = fit(train, validation, config, test=test)
+    model = result.model
+    features = model.read(test.inputs)
+    rule = create(name).fit(
+        validation.labels,
+        result.validation.scores,
+        empty="sklearn",
+        features=model.read(validation.inputs),
+    )
+    assert model.decoder.rule == rule
+    decided = model.decoder(model.score(features), features=features)
+    assert result.figures["test"]["micro_f1"] == pytest.approx(
+        metrics.micro_f1(test.labels, decided, empty="sklearn")
+    )
+    model.save(tmp_path / "model")
+    names = [tuple(np.array(train.label_names)[row]) for row in decided]
+    assert load(tmp_path / "model").predict(test.inputs) == model.predict(test.inputs) == names
+
+
+def test_given_features_reach_a_rule_as_the_model_will_read_them():
+    generator = np.random.default_rng(0)
+    features = 100 + 30 * generator.normal(size=(300, 4)).astype(np.float32)
+    truth = sparse.csr_array(features[:, :3] > 100)
+    data = Dataset(truth, ("a", "b", "c"), features=features)
+    train, validation = data.select(range(200)), data.select(range(200, 300))
+    result = fit(train, validation, TrainingConfig(regularisation=0.3, decode="feature_count"))
+    np.testing.assert_array_equal(result.validation.features, validation.features)
 
 
 def test_the_record_says_where_the_model_comes_from():

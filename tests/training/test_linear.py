@@ -16,7 +16,7 @@ from zlpr.training.solvers import choose_solver
 def same(one, other):
     assert one.chosen == other.chosen
     assert np.array_equal(one.model.weight, other.model.weight)
-    assert np.array_equal(one.validation_scores, other.validation_scores)
+    assert np.array_equal(one.validation.scores, other.validation.scores)
     assert one.model.decoder.to_config() == other.model.decoder.to_config()
     assert [(h.stage, h.step, h.metric) for h in one.history] == [
         (h.stage, h.step, h.metric) for h in other.history
@@ -67,11 +67,11 @@ def test_the_scale_of_a_feature_makes_no_difference(make):
         data = Dataset(labels=labels, label_names=tuple("abcd"), features=make(scaled))
         results.append(fit(data, data, TrainingConfig()))
         np.testing.assert_allclose(
-            results[-1].model.predict_scores(make(scaled)), results[-1].validation_scores, atol=1e-3
+            results[-1].model.predict_scores(make(scaled)), results[-1].validation.scores, atol=1e-3
         )
     first, second = (result.chosen["regularisation"] for result in results)
     assert first == pytest.approx(second, rel=1e-3)
-    np.testing.assert_allclose(*(result.validation_scores for result in results), atol=0.02)
+    np.testing.assert_allclose(*(result.validation.scores for result in results), atol=0.02)
 
 
 def test_a_multiple_of_the_rows_scales_the_regularisation():
@@ -140,6 +140,30 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
         fit(validation, validation, TrainingConfig(regularisation=1.0), checkpoint=tmp_path)
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"loss_params": {"pos_weight": 1e40}},
+        {"loss": "ranking", "epochs": 3, "learning_rate": 1e38},
+    ],
+)
+def test_an_objective_that_is_no_number_ends_the_run_and_blocks_no_other(tmp_path, settings):
+    train, validation, _ = fitted.parts()
+    told = []
+    with pytest.raises(
+        UserError, match=r"^the loss (zlpr \(pos_weight=1e\+40\)|ranking) is \w+ on"
+    ):
+        fit(
+            train,
+            validation,
+            TrainingConfig(**settings),
+            checkpoint=tmp_path / "state",
+            progress=told.append,
+        )
+    assert all(np.isfinite(line.loss) for line in told)
+    assert not (tmp_path / "state").exists()
+
+
 def test_an_unreadable_checkpoint_is_named(tmp_path):
     train, validation, _ = fitted.parts()
     config = TrainingConfig(regularisation=1.0)
@@ -163,7 +187,7 @@ def test_a_label_that_training_never_saw_is_never_predicted():
 
     for loss in ("zlpr", "bce", "lsep"):
         result = fit(widen(train, 0), widen(validation, 5), TrainingConfig(loss=loss))
-        assert np.isfinite(result.validation_scores).all()
+        assert np.isfinite(result.validation.scores).all()
         assert not any("unseen" in labels for labels in result.model.predict(validation.texts))
 
 
@@ -175,7 +199,7 @@ def test_dense_features_are_standardised_and_the_scores_are_those_of_the_raw_one
     data = Dataset(labels=labels, label_names=tuple("abc"), features=features)
     result = fit(data.select(range(60)), data.select(range(60, 90)), TrainingConfig())
     np.testing.assert_allclose(
-        result.model.predict_scores(features[60:]), result.validation_scores, atol=1e-3
+        result.model.predict_scores(features[60:]), result.validation.scores, atol=1e-3
     )
     scaled = Scaling.of(features).apply(features)
     np.testing.assert_allclose(scaled[:, :3].std(0), 1.0, rtol=1e-3)
@@ -219,4 +243,4 @@ def test_scores_are_cut_at_zero_whatever_the_bound_of_the_loss(params):
     moved = fit(train, validation, TrainingConfig(regularisation=1.0, loss_params=params))
     scores = [result.model.predict_scores(test.inputs) for result in (plain, moved)]
     assert np.abs(scores[0] - scores[1]).max() < 0.1  # the biases take the bound
-    assert np.abs(plain.validation_scores - moved.validation_scores).max() < 0.1
+    assert np.abs(plain.validation.scores - moved.validation.scores).max() < 0.1

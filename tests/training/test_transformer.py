@@ -59,7 +59,7 @@ def test_the_best_epoch_is_kept(fitted: Any) -> None:
     metrics = [line.metric for line in result.history]
     assert result.chosen["epoch"] == 1 + int(np.argmax(metrics))
     scores = result.model.predict_scores(VALIDATION.inputs)
-    np.testing.assert_array_equal(scores, result.validation_scores)
+    np.testing.assert_array_equal(scores, result.validation.scores)
     precision = zlpr.metrics.average_precision(VALIDATION.labels, scores, empty="sklearn")
     assert precision == pytest.approx(max(metrics))
 
@@ -287,6 +287,15 @@ def test_logs_go_where_the_user_reports_to(bert: Path, tmp_path: Path) -> None:
         worker.run(settings(bert, report_to=["tensorboard"]))
 
 
+def test_an_objective_that_is_no_number_ends_the_run(bert: Path, tmp_path: Path) -> None:
+    run = settings(bert, loss_params={"pos_weight": 1e40})
+    with pytest.raises(
+        UserError, match=r"^the loss zlpr \(pos_weight=1e\+40\) is \w+ on this data"
+    ):
+        worker.run(run, tmp_path / "state")
+    assert not (tmp_path / "state").exists()
+
+
 def test_a_users_mistake_is_one_clear_line(bert: Path, tmp_path: Path) -> None:
     missing = tmp_path / "missing"
     with pytest.raises(UserError, match=f"cannot load the tokenizer '{missing}': no such folder"):
@@ -314,10 +323,10 @@ def test_mixed_precision_trains_in_half_and_leaves_a_model_in_single(
     exact = fit(TRAIN, VALIDATION, dataclasses.replace(config, mixed_precision="auto"))
     assert result.model.network.dtype == torch.float32
     assert result.history[0].loss == pytest.approx(exact.history[0].loss, rel=0.05)
-    assert (result.validation_scores != exact.validation_scores).any()
+    assert (result.validation.scores != exact.validation.scores).any()
     result.model.save(tmp_path / "model")
     np.testing.assert_array_equal(
-        zlpr.load(tmp_path / "model").predict_scores(VALIDATION.inputs), result.validation_scores
+        zlpr.load(tmp_path / "model").predict_scores(VALIDATION.inputs), result.validation.scores
     )
 
 

@@ -32,7 +32,7 @@ def run(settings: dict[str, Any], checkpoint: Path | None = None, **options: Any
         "losses": [line.loss for line in result.history],
         "metrics": [line.metric for line in result.history],
         "epoch": result.chosen["epoch"],
-        "scores": result.validation_scores.tolist(),
+        "scores": result.validation.scores.tolist(),
     }
 
 

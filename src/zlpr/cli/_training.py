@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from zlpr._counted import counted
 from zlpr._escape import for_terminal
 from zlpr.cli._console import say
 
@@ -14,21 +15,28 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def training_progress(
-    metric: str, *, quiet: bool
+    metric: str, opening: str = "", *, quiet: bool
 ) -> Iterator["Callable[[TrainingProgress], None]"]:
     """Print a line per validation, and show a bar in between where somebody watches.
 
     Args:
         metric: what validation measures.
+        opening: a line to print first, once there is progress: nothing was refused by then.
         quiet: print nothing to standard output.
     """
     from zlpr.metrics import info
 
     words = info(metric).words
+    opened = not opening
 
     def tell(line: "TrainingProgress") -> None:
+        nonlocal opened
+        if not opened and not quiet:
+            say(opening)
+        opened = True
         if line.metric is not None and not quiet:
-            steps = f"{line.step} steps" if line.total in (0, line.step) else f"step {line.step}"
+            ended = line.total in (0, line.step)
+            steps = counted(line.step, "step") if ended else f"step {line.step}"
             say(
                 f"  {line.stage}, {steps}: loss {line.loss:.4f}, "
                 f"validation {words} {line.metric:.4f}, {line.seconds:.1f} s",

@@ -5,12 +5,14 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
+from zlpr._escape import from_system
 from zlpr.cli._console import say
 from zlpr.cli._reading import add_reading_arguments, given_reading
 
 if TYPE_CHECKING:
-    from zlpr.compare import Grid, Selection
+    from zlpr.compare import Grid, RunFolder, Selection
 
 EXAMPLE = "zlpr compare --data reviews.csv --losses zlpr bce focal --seeds 5 --out reviews-compared"
 
@@ -86,15 +88,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Plan, run, report."""
+    """Plan, run, report, while nobody else compares into the same folder."""
     from pathlib import Path
 
-    from zlpr.compare import RunFolder, carry_out, plan, write_report
+    from zlpr.compare import RunFolder
+
+    folder = RunFolder(Path(args.out))
+    with folder.claimed():
+        return _compare(args, folder)
+
+
+def _compare(args: argparse.Namespace, folder: "RunFolder") -> int:
+    from zlpr.compare import carry_out, plan, write_report
     from zlpr.compare.live import display
     from zlpr.compare.wording import duration
 
-    folder = RunFolder(Path(args.out))
-    command = shlex.join(["zlpr", *sys.argv[1:]])
+    if args.minutes is not None and not args.minutes >= 0:
+        raise UserError(f"--minutes {args.minutes:g}: expected a number of at least 0")
+    command = from_system(shlex.join(["zlpr", *sys.argv[1:]]))
     todo = plan(_grid(args), folder, command, overwrite=args.overwrite)
     for note in todo.notes:
         _say(note)
@@ -113,7 +124,9 @@ def run(args: argparse.Namespace) -> int:
         _say("interrupted; the same command goes on from the runs that are done")
         raise
     if progress.finished:
-        _say(f"{len(progress.finished)} runs in {duration(progress.elapsed)}")
+        _say(f"{counted(len(progress.finished), 'run')} in {duration(progress.elapsed)}")
+    elif before == 0:
+        raise UserError(f"--minutes {args.minutes:g}: no run was started, and there are none yet")
     selection = folder.select()
     _warn(selection)
     if not any(record.outcome for record in selection.records):
@@ -194,9 +207,9 @@ def _positive(number: int | None, flag: str) -> int | None:
 
 def _opening(total: int, before: int) -> str:
     if before == total:
-        return f"all {total} runs have their records already"
+        return f"{counted(total, 'run')} asked for, with a record of each already"
     done = f", {before} of them done before" if before else ""
-    return f"comparing: {total} runs{done}"
+    return f"comparing: {counted(total, 'run')}{done}"
 
 
 def _warn(selection: "Selection") -> None:
@@ -205,7 +218,8 @@ def _warn(selection: "Selection") -> None:
     for record in selection.failed:
         _say(f"failed: {record.settings.title()}: {record.error}")
     if selection.missing:
-        _say(f"{selection.missing} runs are still missing; the same command goes on with them")
+        runs = counted(selection.missing, "run is", "runs are")
+        _say(f"{runs} still missing; the same command goes on from here")
 
 
 def _say(line: str) -> None:

@@ -7,8 +7,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
+from zlpr._named_values import name_and_text
 from zlpr.cli._console import print_json, print_table, say
+from zlpr.cli._flags import words
 from zlpr.cli._progress import progress
 from zlpr.cli._reading import add_reading_arguments, load_data
 
@@ -267,6 +270,7 @@ def add_prepare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--column",
         metavar="FIELD=NAME",
+        type=words,
         action="append",
         default=[],
         help="in tables of patents, the name of the column title, abstract, ipc or id",
@@ -325,9 +329,9 @@ def _named_columns(pairs: list[str]) -> dict[str, str]:
     fields = ("title", "abstract", "ipc", "id")
     columns = {}
     for pair in pairs:
-        field, equals, name = pair.partition("=")
-        if not equals or field not in fields or not name:
-            raise UserError(f"--column {pair}: expected FIELD=NAME with FIELD {', '.join(fields)}")
+        field, name = name_and_text(pair, "--column")
+        if field not in fields:
+            raise UserError(f"--column {pair}: expected one of {', '.join(fields)} before the sign")
         columns[field] = name
     return columns
 
@@ -340,7 +344,7 @@ def _report(data: "Dataset", files: list[Path]) -> dict[str, Any]:
 
 def _parts_line(sizes: Mapping[Any, int]) -> str:
     parts = " + ".join(f"{size:,} {name}" for name, size in sizes.items())
-    return f"{sum(sizes.values()):,} samples ({parts})"
+    return f"{counted(sum(sizes.values()), 'sample')} ({parts})"
 
 
 # --- download -----------------------------------------------------------------------------------

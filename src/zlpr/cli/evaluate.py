@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr._escape import for_terminal
 from zlpr.cli._console import print_json, print_table, say
@@ -61,7 +62,7 @@ def run(args: argparse.Namespace) -> None:
     model = load(args.model)
     decide_by_hand(model, args)
     data = _part(_read(model, args), args.part)
-    with progress(f"predicting {len(data):,} samples"):
+    with progress(f"predicting {counted(len(data), 'sample')}"):
         evaluation = Evaluation.of(model, data, zero_bound=args.zero_bound, empty=args.empty)
     if args.plot:
         from zlpr.cli._plots import plot_evaluation
@@ -77,14 +78,14 @@ def run(args: argparse.Namespace) -> None:
 
 def _read(model: "FittedModel", args: argparse.Namespace) -> "Dataset":
     """The data with the model's labels in the model's order."""
+    from zlpr.data.label_names import counts_labels, is_number
     from zlpr.training.parts import divide_again
 
     like = columns_of(model)
     data = load_data(args.data, args, like)
-    numbers = all(name.isascii() and name.isdigit() for name in data.label_names)
-    if numbers and not set(data.label_names) <= set(model.label_names):
-        args.label_names = model.label_names  # a file of label numbers: they count the model's
-        data = load_data(args.data, args, like)
+    if counts_labels(data, model.label_names, like):
+        data = data.with_numbers_named(model.label_names)
+        say("note: the labels are numbers, read as positions among the model's", error=True)
     divided, note = divide_again(data, model.record.data)
     if args.part == "all" and note:
         say("note: the model was trained on a part of this data, or all of it", error=True)
@@ -94,7 +95,12 @@ def _read(model: "FittedModel", args: argparse.Namespace) -> "Dataset":
     try:
         aligned = data.with_label_names(model.label_names, unknown=args.unknown_labels)
     except UserError as fault:
-        raise UserError(f"{fault} (--unknown-labels drop)") from None
+        raise UserError(
+            f"{fault} (--unknown-labels drop); where they are numbers of labels that have names, "
+            "list these with --label-names"
+            if all(map(is_number, data.label_names))
+            else f"{fault} (--unknown-labels drop)"
+        ) from None
     for note in aligned.notes[len(data.notes) :]:
         say(f"note: {note}", error=True)
     return aligned
@@ -130,9 +136,10 @@ class Evaluation:
         """Predict and measure."""
         from zlpr import decoding, metrics
 
-        scores = model.predict_scores(data.inputs)
+        read = model.read(data.inputs)
+        scores = model.score(read)
         rule = decoding.create("zero") if zero_bound else model.decoder
-        predicted = rule(scores)
+        predicted = rule(scores, features=model.features(read))
         return cls(
             data,
             metrics.evaluate(data.labels, scores, predicted, empty=empty),
@@ -175,7 +182,8 @@ class Evaluation:
         from zlpr.metrics.table import figure_rows, in_words, shown
 
         name = for_terminal(self.data.name) or "the data"
-        say(f"{len(self.data):,} samples of {name}, {self.data.num_labels:,} labels\n")
+        size = counted(len(self.data), "sample")
+        say(f"{size} of {name}, {counted(self.data.num_labels, 'label')}\n")
         headers, rows = figure_rows({"value": self.figures})
         rows += [
             ["expected calibration error ↓", shown(self.curve.expected_calibration_error)],
@@ -190,4 +198,4 @@ class Evaluation:
                 for row in labels
             ]
             say()
-            print_table(list(labels[0]), cells, title=f"The {len(labels)} worst labels")
+            print_table(list(labels[0]), cells, title=f"The {counted(len(labels), 'worst label')}")

@@ -41,7 +41,9 @@ def describe(loss: "LossInfo") -> dict[str, Any]:
     details["function"] = f"zlpr.losses.{loss.function.__name__}"
     details["module"] = f"zlpr.losses.{getattr(loss.module, '__name__', loss.module)}"
     details["parameters"] = {
-        name: None if parameter.default is inspect.Parameter.empty else _plain(parameter.default)
+        name: None
+        if parameter.default is inspect.Parameter.empty
+        else _json_default(parameter.default)
         for name, parameter in parameters.items()
     }
     return details
@@ -64,5 +66,5 @@ def _mark(holds: bool) -> str:
     return "yes" if holds else ""
 
 
-def _plain(value: object) -> object:
+def _json_default(value: object) -> object:
     return value if isinstance(value, bool | int | float | str) else None

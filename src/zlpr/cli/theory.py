@@ -47,6 +47,8 @@ def run(args: argparse.Namespace) -> None:
         raise UserError(f"no topic {unknown[0]!r}; the topics are {', '.join(topics)}")
     if args.populations < 2:
         raise UserError(f"--populations is {args.populations}; an error needs at least 2")
+    if not 0 <= args.seed < 2**32:
+        raise UserError(f"--seed is {args.seed}; it is a number from 0 to {2**32 - 1}")
     numbers = {topic: topics[topic](args) for topic in args.topics or topics}
     if args.json:
         print_json(numbers)
@@ -198,8 +200,7 @@ def _loss_regrets(measured: Any) -> list[dict[str, Any]]:
 def _rule_regrets(args: argparse.Namespace) -> list[dict[str, Any]]:
     """The decoding rules on ZLPR's scores, by how much validation data they were fitted on."""
     from zlpr.cli._progress import progress
-    from zlpr.theory.regret import SET_METRICS
-    from zlpr.theory.rules import RULES, rule_regrets
+    from zlpr.theory.rules import METRICS, RULES, rule_regrets
 
     sizes, populations = (100, 3000), max(2, args.populations // 6)
     with progress("regret of rules", steps=len(sizes) * populations) as advance:
@@ -210,13 +211,13 @@ def _rule_regrets(args: argparse.Namespace) -> list[dict[str, Any]]:
     for size in sizes:
         rows = []
         for rule in RULES:
-            regrets = [by_key[rule, metric, size] for metric in SET_METRICS]
+            regrets = [by_key[rule, metric, size] for metric in METRICS]
             rows.append([rule, *(f"{abs(r.mean):.2f}±{r.error:.2f}" for r in regrets)])
         _table(
             args,
             f"regret of decoding rules on ZLPR's scores, strongly tied labels, each rule fitted\n"
             f"for the metric on {size:,} validation samples, over {populations} populations:",
-            ["rule", *(metric.replace("_", " ") for metric in SET_METRICS)],
+            ["rule", *(metric.replace("_", " ") for metric in METRICS)],
             rows,
             "What a rule cannot express stays; what it could not yet learn goes away with data.",
         )

@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from zlpr import __version__, decoding, metrics
+from zlpr._counted import counted
 from zlpr._errors import UserError
-from zlpr.compare.grid import Cell
+from zlpr.compare.grid import Cell, fingerprint
 from zlpr.compare.records import (
     SCHEMA,
     CellSettings,
@@ -47,7 +47,7 @@ from zlpr.models.registry import kind_of
 from zlpr.training import FitResult, Parts, TrainingConfig, TrainingProgress, divide
 from zlpr.training.base import ReadInputs
 from zlpr.training.fitting import check_data, fit_parts
-from zlpr.training.judging import own_bound
+from zlpr.training.judging import ScoredPart, own_bound
 from zlpr.training.parts import SplitMethod
 from zlpr.training.registry import trainer_of
 from zlpr.training.selection import choose_rule
@@ -154,7 +154,10 @@ def _data_of(cell: Cell) -> Dataset:
     key = (cell.path, cell.settings.fingerprint, str(cell.settings.reading))
     if _last_data is None or _last_data[0] != key:
         _last_data = None  # free the memory before filling it again
-        _last_data = (key, load(cell.path, **cell.settings.reading))
+        data = load(cell.path, **cell.settings.reading)
+        if fingerprint(cell.path, cell.settings.reading) != cell.settings.fingerprint:
+            raise UserError(f"{cell.path}: changed while it was being compared on; start again")
+        _last_data = (key, data)
     return _last_data[1]
 
 
@@ -228,7 +231,7 @@ def _fit_best(cell: Cell, shared: SharedInputs, place: Place) -> _Fitted:
         result = _fit(cell, config, shared, place, steps.append)
         trainings += max(1, len({entry.stage for entry in result.history}))
         chosen = {**result.chosen, **candidate}
-        value = _own_bound_value(cell.settings, shared, result) if loss.choose else 0.0
+        value = _own_bound_value(cell.settings, result) if loss.choose else 0.0
         if best is None or value > best[0]:
             best = (value, _Fitted(result, steps, config, chosen, 0))
     if best is None:
@@ -272,11 +275,11 @@ def _candidates(loss: LossSpec) -> Iterator[dict[str, Any]]:
         yield dict(zip(names, values, strict=True))
 
 
-def _own_bound_value(settings: CellSettings, shared: SharedInputs, result: FitResult) -> float:
+def _own_bound_value(settings: CellSettings, result: FitResult) -> float:
     """The metric that chooses among candidates, made so that larger is better."""
-    scores, name = result.validation_scores, settings.loss.choose_by
-    truth, decided = shared.parts.validation.labels, decoding.create("zero")(scores)
-    figures = metrics.evaluate(truth, scores, decided, empty=settings.empty)
+    part, name = result.validation, settings.loss.choose_by
+    decided = part.decided(decoding.create("zero"))
+    figures = metrics.evaluate(part.truth, part.scores, decided, empty=settings.empty)
     return metrics.info(name).sign * figures[name]
 
 
@@ -287,67 +290,64 @@ def _config(settings: CellSettings, loss_params: Mapping[str, Any]) -> TrainingC
 
 
 def _judge(settings: CellSettings, shared: SharedInputs, fitted: _Fitted) -> Outcome:
-    validation, test = shared.parts.validation.labels, shared.test.labels
-    model = fitted.result.model
-    validation_scores = fitted.result.validation_scores
-    test_scores = np.asarray(fitted.result.test_scores)
+    validation, test = fitted.result.validation, fitted.result.test
+    if test is None:
+        raise AssertionError("a cell has a test part")
     own = own_bound(fitted.config.scored_as)
-    rules = _fit_rules(fitted, shared.parts.train.labels, validation, validation_scores)
+    rules = _fit_rules(fitted, shared.parts.train.labels)
     cuts = {
         metric: decoding.Threshold().fit(
-            validation, validation_scores, metric, empty=settings.empty
+            validation.truth, validation.scores, metric, empty=settings.empty
         )
         for metric in rules
     }
     main = fitted.config.decode_metric
     evaluation = Evaluation(
-        _decoded(settings, validation, validation_scores, own, rules, cuts, main),
-        _decoded(settings, test, test_scores, own, rules, cuts, main),
+        _decoded(settings, validation, own, rules, cuts, main),
+        _decoded(settings, test, own, rules, cuts, main),
     )
     return Outcome(
         data=_facts(shared.parts),
-        chosen=_plain(fitted.chosen),
+        chosen=_python_numbers(fitted.chosen),
         trainings=fitted.trainings,
         evaluation=evaluation,
         decoding=Decoding(
             None if own is None else own.to_config(),
             {metric: rule.to_config() for metric, rule in rules.items()},
         ),
-        per_label=_per_label(settings, shared, test_scores, own, rules[main]),
-        reliability=_reliability(fitted.config.scored_as, model, test, test_scores),
+        per_label=_per_label(settings, shared, test, own, rules[main]),
+        reliability=_reliability(fitted.config.scored_as, fitted.result.probabilities, test),
         curves=curves(fitted.steps, fitted.result.history),
     )
 
 
-def _fit_rules(
-    fitted: _Fitted, train_labels: Any, truth: Any, scores: NDArray[np.float32]
-) -> dict[str, Any]:
+def _fit_rules(fitted: _Fitted, train_labels: Any) -> dict[str, decoding.Rule]:
     """A decoding rule per metric of label sets, fitted for it on validation."""
     main = fitted.config.decode_metric
-    rules: dict[str, Any] = {main: fitted.result.model.decoder}
+    rules: dict[str, decoding.Rule] = {main: fitted.result.model.decoder}
     for metric in METRICS:
         if metric.needs_decision and metric.name not in rules:
-            chosen = choose_rule(fitted.config, train_labels, truth, scores, metric.name)
+            validation = fitted.result.validation
+            chosen = choose_rule(fitted.config, train_labels, validation, metric.name)
             rules[metric.name] = chosen.rule
     return rules
 
 
 def _decoded(
     settings: CellSettings,
-    truth: Any,
-    scores: NDArray[np.float32],
-    own: Any,
-    rules: Mapping[str, Any],
+    part: ScoredPart,
+    own: decoding.Rule | None,
+    rules: Mapping[str, decoding.Rule],
     cuts: Mapping[str, decoding.Rule],
     main: str,
 ) -> Decoded:
-    evaluate = functools.partial(metrics.evaluate, truth, empty=settings.empty)
-    at_own_bound = evaluate(scores, None if own is None else own(scores))
-    fitted = evaluate(scores, rules[main](scores))
+    evaluate = functools.partial(metrics.evaluate, part.truth, empty=settings.empty)
+    at_own_bound = evaluate(part.scores, None if own is None else part.decided(own))
+    fitted = evaluate(part.scores, part.decided(rules[main]))
     for name, rule in rules.items():
         if name != main:
-            fitted[name] = evaluate(y_pred=rule(scores))[name]
-    threshold = {name: evaluate(y_pred=cut(scores))[name] for name, cut in cuts.items()}
+            fitted[name] = evaluate(y_pred=part.decided(rule))[name]
+    threshold = {name: evaluate(y_pred=part.decided(cut))[name] for name, cut in cuts.items()}
     return Decoded(_finite(at_own_bound), _finite(fitted), _finite(threshold))
 
 
@@ -369,11 +369,14 @@ def _facts(parts: Parts) -> DataFacts:
 
 
 def _per_label(
-    settings: CellSettings, shared: SharedInputs, scores: NDArray[np.float32], own: Any, rule: Any
+    settings: CellSettings,
+    shared: SharedInputs,
+    test: ScoredPart,
+    own: decoding.Rule | None,
+    rule: decoding.Rule,
 ) -> PerLabel:
-    def f1(decide: Any) -> tuple[float, ...]:
-        truth, empty = shared.test.labels, settings.empty
-        report = metrics.label_report(truth, decide(scores), empty=empty)
+    def f1(by: decoding.Rule) -> tuple[float, ...]:
+        report = metrics.label_report(test.truth, test.decided(by), empty=settings.empty)
         return tuple(round(float(x), 4) for x in report.f1)
 
     counts = np.asarray(shared.parts.train.labels.sum(axis=0)).ravel()
@@ -384,8 +387,10 @@ def _per_label(
     )
 
 
-def _reliability(loss: str, model: Any, truth: Any, scores: NDArray[np.float32]) -> Reliability:
-    calibrated = decoding.reliability_curve(truth, model.calibrator(scores), bins=RELIABILITY_BINS)
+def _reliability(loss: str, chosen: decoding.ProbabilityChoice, test: ScoredPart) -> Reliability:
+    truth, scores = test.truth, test.scores
+    shown = chosen.probabilities(scores)
+    calibrated = decoding.reliability_curve(truth, shown, bins=RELIABILITY_BINS)
     scale = registry.info(loss).link_scale
     raw = None
     if scale is not None:
@@ -396,6 +401,7 @@ def _reliability(loss: str, model: Any, truth: Any, scores: NDArray[np.float32])
         raw_error=None if raw is None else raw.expected_calibration_error,
         calibrated=_filled_bins(calibrated),
         calibrated_error=calibrated.expected_calibration_error,
+        by=chosen.name,
     )
 
 
@@ -439,7 +445,7 @@ def _thinned(entries: Sequence[TrainingProgress]) -> Sequence[TrainingProgress]:
     return [entries[place] for place in kept.tolist()]
 
 
-def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+def _python_numbers(values: Mapping[str, Any]) -> dict[str, Any]:
     """Numbers as JSON knows them, whatever library they came from."""
     return {k: v.item() if hasattr(v, "item") else v for k, v in values.items()}
 
@@ -475,7 +481,7 @@ def _machine() -> dict[str, str]:
     return {
         "system": f"{platform.system()} {platform.release()}",
         "processor": _processor() or platform.machine(),
-        "cores": f"{os.cpu_count()} cores",
+        "cores": counted(os.cpu_count() or 1, "core"),
     }
 
 

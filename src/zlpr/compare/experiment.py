@@ -69,12 +69,14 @@ def carry_out(
         watch: called a few times per second, for a display.
         seconds: start no cell after this time.
     """
-    plan.folder.write_grid([cell.settings for cell in plan.cells], plan.command)
-    if not plan.missing:
-        return ComparisonProgress(plan.missing, 1)
-    place = Place(plan.command, 1, plan.folder.path / "checkpoints")
-    chosen, place = _workers(plan, place, workers, ray)
-    return run_cells(plan.missing, plan.folder, chosen, place, watch=watch, seconds=seconds)
+    with plan.folder.claimed():
+        plan.folder.write_grid([cell.settings for cell in plan.cells], plan.command)
+        if not plan.missing:
+            return ComparisonProgress(plan.missing, 1)
+        plan.folder.check_writable()
+        place = Place(plan.command, 1, plan.folder.path / "checkpoints")
+        chosen, place = _workers(plan, place, workers, ray)
+        return run_cells(plan.missing, plan.folder, chosen, place, watch=watch, seconds=seconds)
 
 
 def _workers(plan: Plan, place: Place, count: int | None, ray: str | None) -> tuple[Workers, Place]:

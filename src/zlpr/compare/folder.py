@@ -1,12 +1,15 @@
 """A comparison's folder: its grid, its run records, and which of them may be counted together."""
 
+import contextlib
 import json
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from zlpr._atomic import write_text
+from zlpr._atomic import locked, write_text
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.compare.records import CellSettings, RunRecord, read_records
 
@@ -53,6 +56,16 @@ class RunFolder:
         """The list of cells."""
         return self.path / "grid.json"
 
+    @contextlib.contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Keep the folder for one comparison, from its plan to its report.
+
+        Raises:
+            UserError: another process compares into it.
+        """
+        with locked(self.path):
+            yield
+
     def check_data(self, cells: Sequence[CellSettings]) -> None:
         """Refuse to put a comparison in the place of one that has other data.
 
@@ -78,6 +91,12 @@ class RunFolder:
         }
         write_text(self.grid_file, json.dumps(grid, indent=1) + "\n")
 
+    def check_writable(self) -> None:
+        """Find out before a training whether its record can be written; an `OSError` if not."""
+        self.runs.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=self.runs):
+            pass
+
     def select(self) -> Selection:
         """The records to count; a `UserError` where there are none or they do not fit together."""
         if not self.path.is_dir():
@@ -96,7 +115,9 @@ class RunFolder:
         others = [record for record in records if record.settings_hash not in set(wanted)]
         missing = len(wanted) - len(chosen)
         if not chosen:
-            raise UserError(f"{self.path}: none of the grid's {len(wanted)} cells has a record")
+            raise UserError(
+                f"{self.path}: none of the grid's {counted(len(wanted), 'cell')} has a record"
+            )
         return Selection(chosen, missing, (*left_out, *_describe_others(others, chosen)))
 
     def _wanted(self) -> list[str] | None:

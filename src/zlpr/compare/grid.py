@@ -33,12 +33,14 @@ from typing import Any
 
 from zlpr._digest import tree_digest
 from zlpr._errors import UserError
-from zlpr._named_values import parse_value, split_outside_brackets
+from zlpr._escape import from_system
+from zlpr._named_values import name_and_text, parse_value, split_outside_brackets
 from zlpr._typed_json import from_plain
 from zlpr.compare.records import CellSettings, LossSpec
 from zlpr.compare.version import code_version
+from zlpr.data import files_behind
 from zlpr.models.registry import DEFAULT, NO_LOSS, available, kind_of
-from zlpr.training.config import TrainingConfig
+from zlpr.training.config import MOST_SEEDS, TrainingConfig
 from zlpr.training.parts import SPLIT_METHODS, SplitMethod
 from zlpr.training.registry import config_of, trainer_of
 
@@ -69,7 +71,7 @@ class DataSpec:
     @property
     def title(self) -> str:
         """The name in tables."""
-        return self.name or Path(self.path).name.partition(".")[0] or self.path
+        return self.name or from_system(Path(self.path).name.partition(".")[0] or self.path)
 
 
 @dataclass(frozen=True)
@@ -107,10 +109,10 @@ def preset(name: str) -> Grid:
 
 def read_grid(path: Path, data_root: Path | None = None) -> Grid:
     """Read a grid file; its data paths are relative to `data_root`, or to the file itself."""
+    if not path.is_file():
+        raise UserError(f"{path}: no such grid file")
     try:
         plain = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such grid file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
         raise UserError(f"{path}: not a TOML file: {fault}") from fault
     return with_root(parse_grid(plain, where=str(path)), data_root or path.parent)
@@ -157,11 +159,10 @@ def parse_loss(text: str) -> LossSpec:
     params: dict[str, Any] = {}
     choose: dict[str, tuple[Any, ...]] = {}
     for entry in split_outside_brackets(rest, ","):
-        key, sign, value = entry.partition("=")
-        candidates = split_outside_brackets(value, "|")
-        if not sign or not key or not candidates:
-            raise UserError(f"loss '{text}': '{entry}' is not PARAMETER=VALUE")
-        values = tuple(parse_value(part) for part in candidates)
+        key, value = name_and_text(entry, f"loss {text!r}:")
+        if key in params or key in choose:
+            raise UserError(f"loss {text!r}: {key} given twice")
+        values = tuple(parse_value(part) for part in split_outside_brackets(value, "|") or [""])
         if len(values) > 1:
             choose[key] = values
         else:
@@ -240,7 +241,7 @@ def cells(grid: Grid) -> list[Cell]:
     Call it on a grid without faults only: the content of the data, and of models that are
     folders, is read for their fingerprints.
     """
-    fingerprints = {entry.path: fingerprint(entry.path) for entry in grid.data}
+    fingerprints = {entry.title: fingerprint(entry.path, entry.read) for entry in grid.data}
     models = {model for entry in grid.data for model in models_of(grid, entry)}
     of_models = {model: trainer_of(model).fingerprint(model) for model in models}
     conventions = {
@@ -251,7 +252,7 @@ def cells(grid: Grid) -> list[Cell]:
         Cell(
             CellSettings(
                 data=entry.title,
-                fingerprint=fingerprints[entry.path],
+                fingerprint=fingerprints[entry.title],
                 reading=entry.read,
                 split=entry.split or grid.split,
                 model=model,
@@ -271,16 +272,23 @@ def cells(grid: Grid) -> list[Cell]:
     ]
 
 
-def fingerprint(path: str) -> str:
-    """Hash of a file's content, or of all files of a folder with their names.
+def fingerprint(path: str, read: Mapping[str, Any] | None = None) -> str:
+    """Hash of all that is read of a data set: its file or folder, and what names its labels.
 
     That of the demo corpus is the hash of what it is made from.
+
+    Args:
+        path: a file, a folder, or "demo".
+        read: options of `zlpr.data.read`, which may name further files.
     """
-    root = Path(path)
-    if path == "demo" and not root.exists():
+    digests = [tree_digest(file) for file in files_behind(path, **(read or {}))]
+    if not digests:
         made_from = [resources.files("zlpr.data").joinpath(name) for name in DEMO_FILES]
         return hashlib.sha256(b"\0".join(file.read_bytes() for file in made_from)).hexdigest()[:16]
-    return tree_digest(root)[:16]
+    whole = (
+        digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
+    )
+    return whole[:16]
 
 
 def _data_spec(entry: Any) -> DataSpec:
@@ -307,9 +315,12 @@ def _seeds(value: Any) -> tuple[int, ...]:
         return tuple(range(value))
     if isinstance(value, list | tuple) and value:
         seeds = from_plain(tuple[int, ...], value, "seeds")
-        if min(seeds) >= 0:
+        if min(seeds) >= 0 and max(seeds) < MOST_SEEDS:
             return seeds
-    raise ValueError(f"seeds: {value!r} where a count above 0 or a list of seeds was expected")
+    raise ValueError(
+        f"seeds: {value!r} where a count above 0 or a list of seeds from 0 to {MOST_SEEDS - 1} was "
+        "expected"
+    )
 
 
 def _listed(value: Any) -> list[Any]:

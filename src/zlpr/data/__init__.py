@@ -5,7 +5,8 @@ from zlpr.data.columns import Columns
 from zlpr.data.dataset import SPLIT_NAMES, Dataset, SplitName, split_name
 from zlpr.data.digest import data_digest
 from zlpr.data.formats import FORMATS
-from zlpr.data.reading import concatenate, iterate, join_parts, list_label_names, load, read
+from zlpr.data.label_names import list_label_names
+from zlpr.data.reading import concatenate, files_behind, iterate, join_parts, load, read
 from zlpr.data.rows import Block, ReadOptions
 from zlpr.data.saving import save
 from zlpr.data.splits import (
@@ -32,6 +33,7 @@ __all__ = [
     "data_digest",
     "demo",
     "download",
+    "files_behind",
     "iterate",
     "join_parts",
     "list_label_names",

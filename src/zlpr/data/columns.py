@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from zlpr._counted import counted
 from zlpr._typed_json import from_plain, to_plain
 from zlpr.data.problems import quote, quote_all
 
@@ -24,6 +25,7 @@ class Columns:
         group: the column of groups.
         split: the column that names the part.
         header: whether the columns have names; else they are "column 0", "column 1", …
+        numbered: whether labels are numbers that count names, listed elsewhere, from 0.
         num_features: the width of the feature matrix; None for texts.
         also_text: columns that look like texts and were not chosen; not kept in JSON.
         unread: columns that were not looked at otherwise; not kept in JSON.
@@ -45,6 +47,7 @@ class Columns:
     group: str | None = None
     split: str | None = None
     header: bool = True
+    numbered: bool = False
     num_features: int | None = None
     also_text: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
@@ -53,7 +56,7 @@ class Columns:
         """One line that says what was read, for people."""
         said = []
         if self.num_features is not None:
-            said.append(f"{self.num_features:,} features")
+            said.append(counted(self.num_features, "feature"))
         if self.text:
             unchosen = f" (not from {quote_all(self.also_text, _SHOWN)})" if self.also_text else ""
             said.append(f"text from {quote_all(self.text, _SHOWN)}{unchosen}")
@@ -63,6 +66,8 @@ class Columns:
         elif self.labels:
             separated = f" separated by {self.label_delimiter!r}" if self.label_delimiter else ""
             said.append(f"labels from {quote_all(self.labels, _SHOWN)}{separated}")
+        if self.numbered:
+            said.append("labels numbered from 0")
         others = {"id": self.id, "group": self.group, "split": self.split}
         said += [f"{role} from {quote(name)}" for role, name in others.items() if name is not None]
         unread = f"; not read: {quote_all(self.unread, _SHOWN)}" if self.unread else ""

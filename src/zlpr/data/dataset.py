@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.data.columns import Columns
+from zlpr.data.label_names import numbers
 from zlpr.data.problems import quote
 
 SplitName = Literal["train", "validation", "test"]
@@ -70,16 +72,20 @@ class Dataset:
         samples, labels = self.labels.shape
         if labels != len(self.label_names):
             raise ValueError(
-                f"labels has {labels} columns, label_names {len(self.label_names)} names"
+                f"labels has {counted(labels, 'column')}, label_names "
+                f"{counted(len(self.label_names), 'name')}"
             )
         if (self.texts is None) == (self.features is None):
             raise ValueError("a Dataset holds either texts or features")
         for field in ("texts", "ids", "groups", "split"):
             value = getattr(self, field)
             if value is not None and len(value) != samples:
-                raise ValueError(f"{field} has {len(value)} entries for {samples} samples")
+                raise ValueError(
+                    f"{field} has {len(value)} entries for {counted(samples, 'sample')}"
+                )
         if self.features is not None and self.features.shape[0] != samples:
-            raise ValueError(f"features has {self.features.shape[0]} rows for {samples} samples")
+            rows = counted(self.features.shape[0], "row")
+            raise ValueError(f"features has {rows} for {counted(samples, 'sample')}")
 
     def __len__(self) -> int:
         return int(self.labels.shape[0])
@@ -142,7 +148,8 @@ class Dataset:
         notes = self.notes
         if len(strange):
             few = ", ".join(quote(self.label_names[i]) for i in strange[:5].tolist())
-            what = f"{int((columns < 0).sum()):,} labels of {len(strange):,} unknown kinds: {few}"
+            lost = counted(int((columns < 0).sum()), "label")
+            what = f"{lost} of {counted(len(strange), 'unknown kind')}: {few}"
             if unknown == "error":
                 raise UserError(f"{self.name or 'the data'} has {what}; drop them to go on")
             notes = (*notes, f"{self.name or 'the data'}: left out {what}")
@@ -152,6 +159,27 @@ class Dataset:
             shape=(len(self), len(names)),
         )
         return replace(self, labels=labels, label_names=tuple(names), notes=notes)
+
+    def with_numbers_named(self, names: Sequence[str]) -> "Dataset":
+        """The same samples, with the labels that are numbers named by their positions in `names`.
+
+        A number that is no position stays a label of its own, after the others.
+
+        Raises:
+            ValueError: such a number is one of `names`, too.
+
+        Examples:
+            >>> data = Dataset.from_label_sets([{"2"}, {"0", "9"}], texts=["a", "b"])
+            >>> data.with_numbers_named(["x", "y", "z"]).label_sets()
+            [('z',), ('x', '9')]
+        """
+        position = dict(zip(numbers(len(names)), names, strict=True))
+        meant = tuple(position.get(name, name) for name in self.label_names)
+        strange = [name for name in self.label_names if name not in position]
+        both = set(strange) & set(names)
+        if both:
+            raise ValueError(f"{min(both)!r} is a name and no position among {len(names)} names")
+        return replace(self, label_names=meant).with_label_names((*names, *strange))
 
     @classmethod
     def from_label_sets(

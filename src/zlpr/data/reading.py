@@ -4,7 +4,7 @@ import itertools
 import logging
 import re
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -12,25 +12,27 @@ from typing import Any, Literal
 import numpy as np
 from scipy import sparse
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
+from zlpr._escape import from_system
 from zlpr.data import demo
 from zlpr.data.columns import Columns
 from zlpr.data.dataset import SPLIT_NAMES, Dataset, SplitName, split_name
-from zlpr.data.files import file_faults, plain_suffix, read_lines
-from zlpr.data.formats import FORMATS, SUFFIXES, Format, find_format, huggingface, info
-from zlpr.data.problems import Problems, name_all, quote
+from zlpr.data.files import file_faults, plain_suffix
+from zlpr.data.formats import FORMATS, SUFFIXES, Format, find_format, huggingface, info, mulan, svm
+from zlpr.data.label_names import (
+    LABELS_FILE,
+    LabelNames,
+    doubts,
+    is_number,
+    label_order,
+    list_label_names,
+    numbers,
+)
+from zlpr.data.problems import Problems, name_all, quote, quote_all
 from zlpr.data.rows import Block, Column, ReadOptions, UnknownLabels
 
 _log = logging.getLogger("zlpr.data")
-
-LABELS_FILE = "labels.txt"
-"""What a folder of data calls the list of its labels, one per line, in order."""
-
-_EMPTY_WORDS = frozenset(["nan", "none", "null", "n/a", "na", "<na>"])
-"""What other programs write for an empty cell."""
-
-LabelNames = Sequence[str] | str | Path
-"""Label names in order, or the file that lists them, one per line."""
 
 
 def read(
@@ -62,8 +64,9 @@ def read(
     - Labels are sorted by name, or by number where all are integers, unless `label_names` or the
       file itself orders them.
     - A label that is not among `label_names` is an error; with ``unknown_labels="drop"`` it is left
-      out of its set and a note says how often that happened. An integer that is no name is the
-      position of a name.
+      out of its set and a note says how often that happened.
+    - Numbers are positions in `label_names`, from 0, where none of these is a number itself, and in
+      an `svm` file with a header. Everywhere else they are names like any other.
 
     Args:
         path: the file; gzip, bzip2 and xz are read as they are.
@@ -103,12 +106,12 @@ def read(
         encoding=encoding,
         labelled=labelled,
         like=like,
+        label_names=None if label_names is None else tuple(list_label_names(label_names)),
     )
     return read_with(
         Path(path),
         options,
         format=format,
-        label_names=None if label_names is None else list_label_names(label_names),
         unknown_labels=unknown_labels,
         skip_bad_rows=skip_bad_rows,
     )
@@ -119,13 +122,12 @@ def read_with(
     options: ReadOptions,
     *,
     format: str | None = None,  # noqa: A002
-    label_names: Sequence[str] | None = None,
     unknown_labels: UnknownLabels = "error",
     skip_bad_rows: bool = False,
 ) -> Dataset:
     """`read` for callers that already hold the options."""
     problems = Problems(str(path), skip=skip_bad_rows)
-    builder = _Builder(problems, label_names, unknown_labels)
+    builder = _Builder(problems, options.label_names, unknown_labels)
     chosen, options = _format_and_options(path, options, format)
     for block in chosen.read_blocks(path, options, problems):
         builder.add(block)
@@ -145,28 +147,68 @@ def _format_and_options(
     return chosen, replace(options, like=like)
 
 
-def list_label_names(names: LabelNames) -> list[str]:
-    """Label names as a list, read from a file where a path is given; no name may repeat."""
-    if isinstance(names, str | Path):
-        path = Path(names)
-        lines = [line for block in read_lines(path) for line in block.texts]
-        names = [line.strip() for line in lines if line.strip()]
-        place = f"{path}: "
-    else:
-        place = "label_names: "
-    if len(set(names)) != len(names):
-        seen: set[str] = set()
-        twice = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise UserError(f"{place}the label {quote(twice)} is listed twice")
-    return list(names)
-
-
 class _Numbering(dict[str, int]):
-    """Numbers labels in the order in which they are met."""
+    """The column of each label that was met: labels are numbered in that order."""
 
-    def __missing__(self, name: str) -> int:
-        number = self[name] = len(self)
+    named = numbered = ""  # the first label that was found by its name, and by its position
+
+    def __missing__(self, label: str) -> int:
+        number = self[label] = len(self)
         return number
+
+    def knows(self, label: str) -> bool:
+        """Whether a label has a column; any may have one here."""
+        return True
+
+    def note(self, file: str) -> str | None:
+        """What to say of the labels once all are read."""
+        return None
+
+
+class _Listed(_Numbering):
+    """The column of each label that was met, by its name in a list or by its position there.
+
+    Numbers are positions only where no name is one: each label by itself could otherwise be taken
+    for another. KeyError for a label that the list does not know.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.columns = {name: column for column, name in enumerate(names)}
+        positions = () if any(map(is_number, names)) else numbers(len(names))
+        self.positions = {number: column for column, number in enumerate(positions)}
+
+    def __missing__(self, label: str) -> int:
+        column = self.columns.get(label)
+        if column is None:
+            column = self.positions[label]
+            self.numbered = self.numbered or label
+        else:
+            self.named = self.named or label
+        self[label] = column
+        return column
+
+    def knows(self, label: str) -> bool:
+        """Whether a label has a column."""
+        return label in self.columns or label in self.positions
+
+    def note(self, file: str) -> str | None:
+        """What to say of labels that are numbers.
+
+        Raises:
+            UserError: some labels are numbers and others names.
+        """
+        if self.numbered and self.named:
+            raise UserError(
+                f"{file}: labels are given by name ({quote(self.named)}) and by number "
+                f"({quote(self.numbered)}); give all of them one way"
+            )
+        if not self.numbered or "0" in self:
+            return None
+        taken = list(self.columns)[self[self.numbered]]
+        return (
+            f"{file}: no label is numbered 0, and numbers count the listed names from 0: "
+            f"{quote(self.numbered)} was read as {quote(taken)}"
+        )
 
 
 class _Builder:
@@ -180,12 +222,7 @@ class _Builder:
         self.unknown_counts: dict[str, int] = {}
         self.label_names = None if label_names is None else tuple(label_names)
         self.declared: tuple[str, ...] | None = None
-        self.numbers: Mapping[str, int] = _Numbering()
-        if self.label_names is not None:
-            self.numbers = {
-                **{str(number): number for number in range(len(self.label_names))},
-                **{name: number for number, name in enumerate(self.label_names)},
-            }
+        self.numbers = _Numbering() if label_names is None else _Listed(label_names)
         self.indices = array("i")
         self.lengths = array("i")
         self.texts: list[str] = []
@@ -197,8 +234,8 @@ class _Builder:
 
     def add(self, block: Block) -> None:
         """Take the rows of one block."""
-        if self.declared is None and block.label_names is not None:
-            self.declared = block.label_names
+        if block.label_names is not None:
+            self._declare(block.label_names)
         self.columns = self.columns or block.columns
         flat = itertools.chain.from_iterable(block.labels)
         try:
@@ -216,12 +253,26 @@ class _Builder:
         if block.features is not None:
             self.features.append(block.features)
 
+    def _declare(self, names: tuple[str, ...]) -> None:
+        """Take the labels that a block declares: those of all parts, though they should agree."""
+        if self.declared is None:
+            self.declared = names
+        elif names != self.declared:
+            known = set(self.declared)
+            more = tuple(name for name in names if name not in known)
+            if more:
+                self.problems.notes.append(
+                    f"{self.problems.name}: its parts declare different labels: "
+                    f"{quote_all(more, 5)} not in all of them"
+                )
+            self.declared = (*self.declared, *more)
+
     def _known(self, block: Block) -> Block:
         """The block without unknown labels, or without the rows that have one."""
         keep = []
         sets: list[Sequence[str]] = []
         for row, labels in enumerate(block.labels):
-            strange = [label for label in labels if label not in self.numbers]
+            strange = [label for label in labels if not self.numbers.knows(label)]
             if strange and self.unknown == "error":
                 self.problems.add(
                     block.lines[row], f"unknown label {quote(strange[0])}{self._hint()}"
@@ -230,7 +281,7 @@ class _Builder:
             for label in strange:
                 self.unknown_counts[label] = self.unknown_counts.get(label, 0) + 1
             keep.append(row)
-            sets.append([label for label in labels if label in self.numbers])
+            sets.append([label for label in labels if self.numbers.knows(label)])
 
         def kept(values: Any) -> Any:
             return None if values is None else [values[row] for row in keep]
@@ -258,15 +309,19 @@ class _Builder:
         ]
         if not len(self.lengths):
             raise UserError(f"{path}: no rows")
+        notes.append(self.numbers.note(str(path)))
         names, labels = self._label_matrix()
-        empty = [name for name in names if name.lower() in _EMPTY_WORDS]
-        if empty and self.label_names is None:
-            notes.append(f"{path}: a label is called {quote(empty[0])}; was its cell empty?")
+        if self.label_names is None and self.declared is None:
+            delimiter = self.columns.label_delimiter if self.columns is not None else None
+            notes += [f"{path}: {doubt}" for doubt in doubts(names, delimiter)]
         kept = tuple(note for note in notes if note)
         for note in kept:
             _log.warning(note)
         features = _stacked(self.features) if self.features else None
         width = None if features is None else int(features.shape[1])
+        columns = replace(self.columns or Columns(), format=format, num_features=width)
+        if self.numbers.numbered:
+            columns = replace(columns, numbered=True)
         return Dataset(
             labels=labels,
             label_names=names,
@@ -275,9 +330,9 @@ class _Builder:
             ids=self.ids or None,
             groups=self.groups or None,
             split=np.array(self.split) if self.split else None,
-            name=path.name.partition(".")[0],
+            name=from_system(path.name.partition(".")[0]),
             notes=kept,
-            columns=replace(self.columns or Columns(), format=format, num_features=width),
+            columns=columns,
         )
 
     def _unknown_note(self) -> str | None:
@@ -286,7 +341,8 @@ class _Builder:
         total = sum(self.unknown_counts.values())
         few = ", ".join(quote(name) for name in list(self.unknown_counts)[:5])
         kinds = len(self.unknown_counts)
-        return f"{self.problems.name}: left out {total:,} labels of {kinds:,} unknown kinds: {few}"
+        lost = f"{counted(total, 'label')} of {counted(kinds, 'unknown kind')}"
+        return f"{self.problems.name}: left out {lost}: {few}"
 
     def _label_matrix(self) -> tuple[tuple[str, ...], sparse.csr_array[Any]]:
         names = self.label_names
@@ -295,7 +351,9 @@ class _Builder:
         )
         if names is None:
             found = list(self.numbers)
-            names = self.declared or tuple(sorted(found, key=_label_order(found)))
+            declared = dict.fromkeys(self.declared or ())
+            others = [name for name in found if name not in declared]
+            names = (*declared, *sorted(others, key=label_order(others)))
             column = {name: number for number, name in enumerate(names)}
             order = np.array([column[name] for name in found], dtype=np.int32)
             indices = order[indices]
@@ -307,11 +365,6 @@ class _Builder:
         )
         labels.sum_duplicates()
         return names, labels
-
-
-def _label_order(names: Iterable[str]) -> Any:
-    """Numbers are sorted as numbers, everything else as text."""
-    return int if all(name.isascii() and name.isdigit() for name in names) else None
 
 
 def _stacked(features: Sequence[Any]) -> Any:
@@ -359,10 +412,36 @@ def load(spec: str | Path, **how: Any) -> Dataset:
     if how.get("labelled", True) and not data.labels.nnz:
         held = f" ({data.columns.describe()})" if data.columns and data.columns.labels else ""
         raise UserError(
-            f"{spec}: none of the {len(data):,} samples has a label{held}; name the column of the "
-            "labels with labels=…"
+            f"{spec}: none of {counted(len(data), 'sample')} has a label{held}; name the column of "
+            "the labels with labels=…"
         )
     return data
+
+
+def files_behind(spec: str | Path, **how: Any) -> list[Path]:
+    """What `load` reads with the same arguments: the file or folder, then what names its labels.
+
+    That may be a list of label names, or Mulan's XML, given or beside the file, and lists beside an
+    svm file. Where one of them changes, the data does. The demo corpus comes without files.
+
+    Examples:
+        >>> files_behind("reviews.csv", text="body")
+        [PosixPath('reviews.csv')]
+    """
+    path = Path(spec)
+    if str(spec) == "demo" and not path.exists():
+        return []
+    beside = None if path.is_dir() else mulan.xml_beside(path)
+    others = [] if beside is None else [beside]
+    chosen = FORMATS.get(how.get("format") or "", SUFFIXES.get(plain_suffix(path)))
+    if not path.is_dir() and chosen in (None, FORMATS["svm"]):
+        others += svm.lists_beside(path)
+    asked, names = how.get("labels"), how.get("label_names")
+    if mulan.is_xml(asked):
+        others.append(Path(str(asked)))
+    if isinstance(names, str | Path):
+        others.append(Path(names))
+    return [path, *(file for file in others if file.is_file())]
 
 
 def _load_parts(folder: Path, how: Mapping[str, Any]) -> Dataset:
@@ -381,24 +460,31 @@ def _load_parts(folder: Path, how: Mapping[str, Any]) -> Dataset:
         read_parts[name].append(data)
         if how.get("like") is None and data.columns is not None:  # the others are read like it
             how = {**how, "like": replace(data.columns, labels=(), num_features=None)}
-    return join_parts({n: concatenate(p) for n, p in read_parts.items()}, name=folder.name)
+    return join_parts(
+        {n: concatenate(p) for n, p in read_parts.items()}, name=from_system(folder.name)
+    )
 
 
 _SHARD = re.compile(r"(.+)-\d+-of-\d+")
+
+
+def part_of(path: Path) -> SplitName | None:
+    """Which part of its folder's data a file is, by its name; None where it is no file of data."""
+    stem = path.name.partition(".")[0]
+    shard = _SHARD.fullmatch(stem)
+    part = split_name(re.split("[-_]", shard.group(1) if shard else stem)[-1])
+    return part if path.is_file() and plain_suffix(path) in SUFFIXES else None
 
 
 def _part_files(folder: Path) -> dict[SplitName, list[Path]]:
     """The files of each part: one, or all its shards in order."""
     found: dict[SplitName, list[Path]] = {}
     for path in sorted(folder.iterdir()):
-        stem = path.name.partition(".")[0]
-        shard = _SHARD.fullmatch(stem)
-        base = shard.group(1) if shard else stem
-        part = split_name(re.split("[-_]", base)[-1])
-        if part is None or not path.is_file() or plain_suffix(path) not in SUFFIXES:
+        part = part_of(path)
+        if part is None:
             continue
         others = found.setdefault(part, [])
-        if others and not shard:
+        if others and not _SHARD.fullmatch(path.name.partition(".")[0]):
             raise UserError(f"{folder}: both {others[0].name} and {path.name} are the {part} part")
         others.append(path)
     return {name: found[name] for name in SPLIT_NAMES if name in found}
@@ -453,7 +539,7 @@ def _union(lists: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     for names in lists:
         if len(names) == len(every):
             return names
-    return tuple(sorted(every, key=_label_order(every)))
+    return tuple(sorted(every, key=label_order(every)))
 
 
 def iterate(

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from zlpr._atomic import write_text
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.data.dataset import SPLIT_NAMES, Dataset, SplitName
 
@@ -74,10 +75,11 @@ def make_split(
     units = {key: number for number, key in enumerate(dict.fromkeys(keys))}
     unit_of = np.array([units[key] for key in keys], dtype=np.int64)
     if len(units) < np.count_nonzero(shares):
+        unit = "group" if method == "group" else "sample"
         raise UserError(
-            f"{dataset.name or 'the data'}: {len(units)} distinct "
-            f"{'groups' if method == 'group' else 'samples'} cannot fill "
-            f"{np.count_nonzero(shares)} parts"
+            f"{dataset.name or 'the data'}: "
+            f"{counted(len(units), f'distinct {unit}')} cannot fill "
+            f"{counted(int(np.count_nonzero(shares)), 'part')}"
         )
     if method == "stratified":
         draws = _draws(list(units), seed)
@@ -332,7 +334,10 @@ def check_parts(
     """
     name = train.name or "the data"
     if len(validation) < 2 or not validation.labels.nnz:
-        found = f"{len(validation):,} validation samples beside {len(train):,} training samples"
+        found = (
+            f"{counted(len(validation), 'validation sample')} beside "
+            f"{counted(len(train), 'training sample')}"
+        )
         if len(validation) >= 2:
             found += ", none of them with a label"
         raise UserError(
@@ -347,7 +352,8 @@ def check_parts(
         )
     if test is not None and 0 < len(test) < SMALL_PART:
         notes.append(
-            f"only {len(test)} test samples: figures on fewer than {SMALL_PART} tell little"
+            f"only {counted(len(test), 'test sample')}: figures on fewer than {SMALL_PART} tell "
+            "little"
         )
     return tuple(notes)
 
@@ -380,8 +386,8 @@ def load_split(dataset: Dataset, path: str | Path) -> Dataset:
     missing = [key for key in keys if key not in part_of]
     if missing or len(keys) != len(part_of):
         raise UserError(
-            f"{path}: a split of {len(part_of):,} samples, but {len(missing):,} of the data's "
-            f"{len(keys):,} are not among them; is it the split of this data?"
+            f"{path}: a split of {counted(len(part_of), 'sample')}, but {len(missing):,} of the "
+            f"data's {len(keys):,} are not among them; is it the split of this data?"
         )
     return replace(dataset, split=np.array([part_of[key] for key in keys]))
 

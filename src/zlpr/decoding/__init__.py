@@ -10,7 +10,7 @@ and tensors, and is kept as plain JSON:
     array([[ True, False]])
 """
 
-from zlpr.decoding._rule import Rule
+from zlpr.decoding._rule import Features, Rule
 from zlpr.decoding.by_hand import by_hand
 from zlpr.decoding.calibration import Calibrator
 from zlpr.decoding.choice import Choice, JudgedRule, choose, weigh
@@ -18,14 +18,20 @@ from zlpr.decoding.expected_f1 import ExpectedF1, expected_f1_curve
 from zlpr.decoding.floor import ProbabilityFloor
 from zlpr.decoding.label_count import FeatureCount, LabelCount
 from zlpr.decoding.label_sets import LabelSets
-from zlpr.decoding.registry import available, create, from_config, rules_of_scores
+from zlpr.decoding.probabilities import (
+    Probabilities,
+    ProbabilityChoice,
+    choose_probabilities,
+    probabilities_from_config,
+)
+from zlpr.decoding.registry import available, create, from_config, info, rules_of_scores
 from zlpr.decoding.reliability import (
     ReliabilityCurve,
     expected_calibration_error,
     label_calibration_error,
     reliability_curve,
 )
-from zlpr.decoding.sample_threshold import SampleThreshold
+from zlpr.decoding.sample_threshold import FeatureThreshold, SampleThreshold
 from zlpr.decoding.set_posterior import SetPosterior
 from zlpr.decoding.threshold import PerLabelThreshold, Threshold, ZeroBound
 from zlpr.decoding.top_k import TopK
@@ -37,10 +43,14 @@ __all__ = [
     "Choice",
     "ExpectedF1",
     "FeatureCount",
+    "FeatureThreshold",
+    "Features",
     "JudgedRule",
     "LabelCount",
     "LabelSets",
     "PerLabelThreshold",
+    "Probabilities",
+    "ProbabilityChoice",
     "ProbabilityFloor",
     "ReliabilityCurve",
     "Rule",
@@ -52,11 +62,14 @@ __all__ = [
     "available",
     "by_hand",
     "choose",
+    "choose_probabilities",
     "create",
     "expected_calibration_error",
     "expected_f1_curve",
     "from_config",
+    "info",
     "label_calibration_error",
+    "probabilities_from_config",
     "reliability_curve",
     "rules_of_scores",
     "weigh",

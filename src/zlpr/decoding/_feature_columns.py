@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
-from zlpr.decoding._rule import Features
+from zlpr.decoding._rule import Features, Validation
 
 Values = NDArray[np.float64]
 MOST_COLUMNS = 128
@@ -26,7 +27,7 @@ def condense(features: Features, columns: int | None = None) -> Values:
     """
     if columns is not None and features.shape[1] != columns:
         raise UserError(
-            f"features has {features.shape[1]} columns, the rule was fitted on {columns}"
+            f"features has {counted(features.shape[1], 'column')}, the rule was fitted on {columns}"
         )
     bucket, sign = _buckets(features.shape[1])
     width = int(min(features.shape[1], MOST_COLUMNS))
@@ -40,6 +41,24 @@ def condense(features: Features, columns: int | None = None) -> Values:
     values = np.asarray(features.data, dtype=np.float64) * sign[features.indices]
     added = np.bincount(cells, values, minlength=features.shape[0] * width)
     return added.astype(np.float64).reshape(features.shape[0], width)
+
+
+def columns_of(data: Validation, rule: str) -> int:
+    """How many columns the samples' features have; a line that asks for them where there are none.
+
+    Args:
+        data: what a rule is to be fitted on.
+        rule: its name.
+    """
+    if data.features is None:
+        raise UserError(f"{rule} needs the features of the samples: fit(..., features=)")
+    return int(data.features.shape[1])
+
+
+def check_columns(columns: Any) -> None:
+    """Refuse anything but a number of columns."""
+    if type(columns) is not int or columns < 0:
+        raise UserError(f"columns must be a whole number of at least 0, got {columns!r}")
 
 
 def _buckets(columns: int) -> tuple[NDArray[np.int64], Values]:
@@ -61,12 +80,23 @@ def _added(rows: Values, bucket: NDArray[np.int64], width: int) -> Values:
     return added
 
 
-def moments(rows: Values) -> tuple[Values, Values]:
-    """Mean and standard deviation of each column, 1 where it does not vary."""
+def moments(rows: Values, alone: int) -> tuple[Values, Values]:
+    """Mean of each column and what to divide it by, so that a ridge penalty treats them fairly.
+
+    The first columns are brought to a standard deviation of 1 each, the rest to 1 together: a
+    hundred columns of features then have no more room to fit chance than one of the others. A
+    column that does not vary keeps its scale.
+
+    Args:
+        rows: shape (rows, columns).
+        alone: how many columns count by themselves.
+    """
     if len(rows) == 0:
         return np.zeros(rows.shape[1]), np.ones(rows.shape[1])
     scale = rows.std(axis=0)
-    return rows.mean(axis=0), np.where(scale > 1e-12, scale, 1.0)
+    scale = np.where(scale > 1e-12, scale, 1.0)
+    scale[alone:] *= np.sqrt(rows.shape[1] - alone)
+    return rows.mean(axis=0), scale
 
 
 def check_lengths(name: str, lists: dict[str, list[Any]], expected: int) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.metrics import DECISION_METRICS, Empty, Labels, Scores, available
 from zlpr.metrics._inputs import SampleLabels, as_labels, as_scores, check_empty, score_block
@@ -96,7 +97,9 @@ def _check_train_labels(train_labels: Labels | None, num_labels: int) -> SampleL
         return None
     labels = as_labels("train_labels", train_labels)
     if labels.shape[1] != num_labels:
-        raise UserError(f"train_labels has {labels.shape[1]} labels, y_score has {num_labels}")
+        raise UserError(
+            f"train_labels has {counted(labels.shape[1], 'label')}, y_score has {num_labels}"
+        )
     return labels.block(0, labels.shape[0]) if labels.shape[0] else None
 
 
@@ -119,7 +122,7 @@ def check_width(scores: FloatArray, num_labels: int) -> None:
     """Refuse scores of other labels than those a rule was fitted on."""
     if scores.shape[1] != num_labels:
         raise UserError(
-            f"y_score has {scores.shape[1]} labels, the rule was fitted on {num_labels}"
+            f"y_score has {counted(scores.shape[1], 'label')}, the rule was fitted on {num_labels}"
         )
 
 
@@ -139,7 +142,7 @@ class Rule(ABC):
 
     name: ClassVar[str]
     needs_features: ClassVar[bool] = False
-    """Whether `fit` needs features; other rules use them where they can, or not at all."""
+    """Whether the rule reads the samples' features beside their scores."""
 
     def fit(
         self,
@@ -180,22 +183,22 @@ class Rule(ABC):
 
     @property
     def reads_features(self) -> bool:
-        """Whether the rule was fitted with features, and so needs them to decide."""
-        return False
+        """Whether the rule reads features, to be fitted as to decide."""
+        return self.needs_features
 
     def __call__(self, y_score: Array, *, features: Features | None = None) -> Array:
         """Decode scores.
 
         Args:
             y_score: scores of shape (samples, labels), numpy array or tensor.
-            features: of the same samples, for a rule that was fitted with features.
+            features: of the same samples, for a rule that reads them.
 
         Returns:
             Booleans of the same shape and kind, on the same device.
         """
         scores = check_scores(y_score)
         if self.reads_features and features is None:
-            raise UserError(f"{self.name} was fitted with features: give it those of the samples")
+            raise UserError(f"{self.name} reads features: give it those of the samples")
         chosen = self.decide(scores, check_features(features, len(scores)))
         decided: Array = as_given(y_score, chosen)
         return decided

@@ -1,18 +1,22 @@
 """Decisions that a user takes over from what was fitted."""
 
+import numpy as np
+
 from zlpr._errors import UserError
 from zlpr.decoding._rule import Rule
-from zlpr.decoding.calibration import Calibrator
 from zlpr.decoding.floor import ProbabilityFloor
+from zlpr.decoding.probabilities import Probabilities
 from zlpr.decoding.threshold import Threshold
 from zlpr.decoding.top_k import TopK
 
 __all__ = ["by_hand"]
 
+LARGEST_SCORE = float(np.finfo(np.float32).max)
+
 
 def by_hand(
     rule: Rule,
-    calibrator: Calibrator,
+    calibrator: Probabilities,
     *,
     threshold: float | None = None,
     top: int | None = None,
@@ -32,7 +36,7 @@ def by_hand(
         The rule itself where nothing is asked for.
 
     Examples:
-        >>> from zlpr.decoding import ZeroBound
+        >>> from zlpr.decoding import Calibrator, ZeroBound
         >>> by_hand(ZeroBound(), Calibrator(), top=3)
         TopK(k=3)
     """
@@ -41,6 +45,8 @@ def by_hand(
     floor = rule.min_probability if isinstance(rule, ProbabilityFloor) else 0.0
     chosen = rule.rule if isinstance(rule, ProbabilityFloor) else rule
     if threshold is not None:
+        if not abs(threshold) <= LARGEST_SCORE:
+            raise UserError(f"threshold {threshold}: expected a number that a score can be")
         chosen = Threshold(threshold)
     if top is not None:
         if top < 1:

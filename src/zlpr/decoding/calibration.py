@@ -91,7 +91,11 @@ class Calibrator:
         Returns:
             The calibrator itself.
         """
-        data = Validation.check(y_true, y_score, "micro_f1", "paper")
+        self.learn(Validation.check(y_true, y_score, "micro_f1", "paper"))
+        return self
+
+    def learn(self, data: Validation) -> None:
+        """Fit temperature and bias on checked data."""
         slope, bias = _fit_shared(data, self.link_scale)
         slopes = np.full(data.true.shape[1], slope)
         biases = np.full(data.true.shape[1], bias)
@@ -102,7 +106,6 @@ class Calibrator:
             slopes[labels], biases[labels] = _fit_labels(data, labels, slope, bias, self.link_scale)
         self.temperature = (self.link_scale / slopes).tolist()
         self.bias = biases.tolist()
-        return self
 
     def __call__(self, y_score: Array) -> Array:
         """Probabilities of the same shape and kind as the scores, float32 or float64."""

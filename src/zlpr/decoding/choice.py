@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
+from zlpr.decoding._folds import FEW_SAMPLES, FOLDS, TOLERANCE, folds_of, thinned
 from zlpr.decoding._rule import BoolArray, Features, Rule, Validation
 from zlpr.decoding._sweep import set_values
 from zlpr.decoding.registry import available, create
@@ -16,16 +18,7 @@ from zlpr.metrics import Empty, Labels, Scores, info
 
 __all__ = ["Choice", "JudgedRule", "choose", "weigh"]
 
-FOLDS = 5
-FEW_SAMPLES = 50
-"""Below, a choice among many rules would be one among accidents: only the simplest are weighed."""
 SIMPLE = ("zero", "threshold", "top_k", "label_count")
-MOST_SAMPLES = 5000
-"""Rules are weighed on no more; a larger validation part is thinned evenly."""
-
-TOLERANCE = 0.5
-"""Standard errors by which a simpler rule may be behind the best. With one whole, small validation
-parts give up more than chance explains (bench/decision.py); with none, rules change for nothing."""
 
 Values = NDArray[np.float64]
 
@@ -78,16 +71,17 @@ class Choice:
         Examples:
             >>> rows = (JudgedRule("zero", 0.5, 0.1, 0.02), JudgedRule("label_sets", 0.6, 0.0, 0.0))
             >>> Choice(create("label_sets"), "subset_accuracy", rows, 200).describe()
-            'label_sets, chosen for subset accuracy on 200 samples: 0.6000; others: zero -0.1000'
+            'label_sets, chosen for subset accuracy on 200 samples: 0.6000; others: zero 0.5000'
         """
         words = info(self.metric).words
         if not self.judged:
-            few = f"{self.samples} samples are too few to choose on"
+            few = f"{counted(self.samples, 'sample is', 'samples are')} too few to choose on"
             return f"{self.rule.name}, fitted for {words}: {few}"
         values = {judged.name: judged.value for judged in self.judged}
         own = values.pop(self.rule.name)
-        others = ", ".join(f"{name} {value - own:+.4f}" for name, value in values.items())
-        line = f"{self.rule.name}, chosen for {words} on {self.samples:,} samples: {own:.4f}"
+        others = ", ".join(f"{name} {value:.4f}" for name, value in values.items())
+        samples = counted(self.samples, "sample")
+        line = f"{self.rule.name}, chosen for {words} on {samples}: {own:.4f}"
         return f"{line}; others: {others}" if others else line
 
 
@@ -161,7 +155,7 @@ def weigh(
     weighed = _affordable([create(x) if isinstance(x, str) else deepcopy(x) for x in given], data)
     judged: tuple[JudgedRule, ...] = ()
     rule = weighed[0] if weighed[0].name == "zero" else weighed[-1]
-    part = data.select(np.arange(0, len(data.true), -(-len(data.true) // MOST_SAMPLES)))
+    part = thinned(data)
     if len(data.true) >= 2 * FOLDS and len(weighed) > 1:
         judged = _judge(weighed, part)
         near = (judge.behind <= tolerance * judge.error for judge in judged)
@@ -186,9 +180,7 @@ def _affordable(rules: list[Rule], data: Validation) -> list[Rule]:
 
 def _judge(rules: Sequence[Rule], data: Validation) -> tuple[JudgedRule, ...]:
     """Each rule's value on samples that it was not fitted on, and its distance from the best."""
-    order = np.random.default_rng(0).permutation(len(data.true))
-    folds = [np.sort(fold) for fold in np.array_split(order, FOLDS)]
-    parts = [per_sample(data, _decided(rule, data, folds)) for rule in rules]
+    parts = [per_sample(data, _decided(rule, data)) for rule in rules]
     values = [float(part.mean()) for part in parts]
     best = int(np.argmax(values))
     sign = info(data.metric).sign
@@ -203,14 +195,12 @@ def _judge(rules: Sequence[Rule], data: Validation) -> tuple[JudgedRule, ...]:
     )
 
 
-def _decided(rule: Rule, data: Validation, folds: Sequence[NDArray[np.int64]]) -> BoolArray:
+def _decided(rule: Rule, data: Validation) -> BoolArray:
     """Label sets of all samples, each fold decided by a rule fitted on the others."""
     decided = np.empty(data.true.shape, dtype=bool)
-    for fold in folds:
-        rest = np.setdiff1d(np.arange(len(decided)), fold)
+    for fold, rest, held in folds_of(data):
         fitted = deepcopy(rule)
-        fitted.learn(data.select(rest))
-        held = data.select(fold)
+        fitted.learn(rest)
         decided[fold] = fitted.decide(held.scores, held.features)
     return decided
 

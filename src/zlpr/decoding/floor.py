@@ -14,6 +14,7 @@ from zlpr.decoding._rule import (
     check_number,
 )
 from zlpr.decoding.calibration import Calibrator
+from zlpr.decoding.probabilities import Probabilities, probabilities_from_config
 from zlpr.decoding.threshold import ZeroBound
 
 __all__ = ["ProbabilityFloor"]
@@ -27,11 +28,11 @@ class ProbabilityFloor(Rule):
 
     The best set for a metric may hold labels that are less likely than not: for F1 a label at 0.3
     is often worth its risk. Where a wrong label costs more than a missing one, the floor says how
-    much. `fit` fits the rule and the calibrator, each as if there were no floor.
+    much. `fit` fits the rule and the probabilities, each as if there were no floor.
 
     Args:
         rule: decides.
-        calibrator: makes probabilities from scores.
+        calibrator: makes probabilities from scores, a `Calibrator` or a `SetPosterior`.
         min_probability: the floor, from 0 to 1.
 
     Examples:
@@ -43,7 +44,7 @@ class ProbabilityFloor(Rule):
 
     name: ClassVar[str] = "floor"
     rule: Rule = field(default_factory=ZeroBound)
-    calibrator: Calibrator = field(default_factory=Calibrator)
+    calibrator: Probabilities = field(default_factory=Calibrator)
     min_probability: float = 0.5
 
     def __post_init__(self) -> None:
@@ -54,9 +55,9 @@ class ProbabilityFloor(Rule):
             raise UserError("a floor cannot stand on a floor: give one min_probability")
 
     def learn(self, data: Validation) -> None:
-        """Fit the rule and the calibrator."""
+        """Fit the rule and the probabilities."""
         self.rule.learn(data)
-        self.calibrator.fit(data.true, data.scores)
+        self.calibrator.learn(data)
 
     @property
     def reads_features(self) -> bool:
@@ -90,5 +91,5 @@ class ProbabilityFloor(Rule):
         if config["rule_below"].get("rule") == cls.name:
             raise UserError("a floor cannot stand on a floor: give one min_probability")
         below = from_config(config["rule_below"])
-        calibrator = Calibrator.from_config(config["calibrator"])
+        calibrator = probabilities_from_config(config["calibrator"])
         return cls(below, calibrator, config["min_probability"])

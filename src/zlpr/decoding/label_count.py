@@ -12,7 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zlpr._errors import UserError
-from zlpr.decoding._feature_columns import MOST_COLUMNS, check_lengths, condense, moments
+from zlpr.decoding._feature_columns import (
+    MOST_COLUMNS,
+    check_columns,
+    check_lengths,
+    columns_of,
+    condense,
+    moments,
+)
 from zlpr.decoding._logistic import logistic_regression
 from zlpr.decoding._rule import (
     BoolArray,
@@ -91,7 +98,7 @@ class LabelCount(Rule):
         ranks = np.arange(1, self.max_count + 1)
         asked, more = ranks <= counts[:, None] + 1, ranks <= counts[:, None]
         rows = inputs[asked]
-        mean, scale = moments(rows)
+        mean, scale = moments(rows, NUM_FEATURES)
         weights = logistic_regression((rows - mean) / scale, more[asked])
         self.mean, self.scale, self.weights = mean.tolist(), scale.tolist(), weights.tolist()
         survival = self._survival(data.scores, data.features)
@@ -151,21 +158,13 @@ class FeatureCount(LabelCount):
     columns: int = 0
 
     def __post_init__(self) -> None:
-        if type(self.columns) is not int or self.columns < 0:
-            raise UserError(f"columns must be a whole number of at least 0, got {self.columns!r}")
+        check_columns(self.columns)
         super().__post_init__()
 
     def learn(self, data: Validation) -> None:
         """Learn the number of labels, then the best cut for the metric."""
-        if data.features is None:
-            raise UserError("feature_count needs the features of the samples: fit(..., features=)")
-        self.columns = int(data.features.shape[1])
+        self.columns = columns_of(data, self.name)
         super().learn(data)
-
-    @property
-    def reads_features(self) -> bool:
-        """Always."""
-        return True
 
     def _width(self) -> int:
         return NUM_FEATURES + min(self.columns, MOST_COLUMNS)

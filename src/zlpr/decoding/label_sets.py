@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.decoding._rule import (
     BoolArray,
@@ -82,7 +83,7 @@ class LabelSets(Rule):
 
     def learn(self, data: Validation) -> None:
         """Fit the posterior and, where the metric needs one, the cut of the labels' chances."""
-        self.posterior.fit(data)
+        self.posterior.learn(data)
         self.metric, self.empty, self.cut = data.metric, data.empty, None
         if data.metric in _CUTS:
             self.cut = _CUTS[data.metric]()
@@ -102,10 +103,7 @@ class LabelSets(Rule):
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
         """The posterior's chance of each label, of the scores' shape and type."""
-        chances = np.empty_like(scores)
-        for rows, posterior in self.posterior.posteriors(scores):
-            chances[rows] = posterior.marginals().numpy()
-        return chances
+        return self.posterior.probabilities(scores)
 
     def _best_sets(self, posterior: Posterior) -> Tensor:
         """Which of the labels in play are chosen, bool of shape (samples, M)."""
@@ -134,7 +132,8 @@ class LabelSets(Rule):
         seen = posterior.seen
         if seen and isinstance(cut, PerLabelThreshold) and len(cut.thresholds) != seen.num_labels:
             raise UserError(
-                f"the cut has {len(cut.thresholds)} labels, the seen sets {seen.num_labels}"
+                f"the cut has {counted(len(cut.thresholds), 'label')}, the seen sets "
+                f"{seen.num_labels}"
             )
         return super().from_config(config | {"posterior": posterior, "cut": cut})
 

@@ -2,17 +2,17 @@
 
 from typing import Any
 
-from zlpr._errors import UserError
+from zlpr._names import find, make
 from zlpr.decoding._rule import Config, Rule
 from zlpr.decoding.expected_f1 import ExpectedF1
 from zlpr.decoding.floor import ProbabilityFloor
 from zlpr.decoding.label_count import FeatureCount, LabelCount
 from zlpr.decoding.label_sets import LabelSets
-from zlpr.decoding.sample_threshold import SampleThreshold
+from zlpr.decoding.sample_threshold import FeatureThreshold, SampleThreshold
 from zlpr.decoding.threshold import PerLabelThreshold, Threshold, ZeroBound
 from zlpr.decoding.top_k import TopK
 
-__all__ = ["available", "create", "from_config", "rules_of_scores"]
+__all__ = ["available", "create", "from_config", "info", "rules_of_scores"]
 
 _RULES: dict[str, type[Rule]] = {
     rule.name: rule
@@ -24,6 +24,7 @@ _RULES: dict[str, type[Rule]] = {
         LabelSets,
         SampleThreshold,
         FeatureCount,
+        FeatureThreshold,
         PerLabelThreshold,
         ExpectedF1,
     )
@@ -43,12 +44,7 @@ def available() -> tuple[str, ...]:
 
 
 def rules_of_scores() -> tuple[str, ...]:
-    """Names of the rules that need nothing but scores.
-
-    Examples:
-        >>> "feature_count" in rules_of_scores()
-        False
-    """
+    """Names of the rules that need nothing but scores, in the order of `available`."""
     return tuple(name for name, rule in _RULES.items() if not rule.needs_features)
 
 
@@ -63,10 +59,7 @@ def create(name: str, **parameters: Any) -> Rule:
         >>> create("top_k", k=3)
         TopK(k=3)
     """
-    try:
-        return _rule(name)(**parameters)
-    except TypeError as error:
-        raise UserError(f"rule {name!r}: {error}") from None
+    return make("decoding rule", name, info(name), parameters)
 
 
 def from_config(config: Config) -> Rule:
@@ -78,10 +71,9 @@ def from_config(config: Config) -> Rule:
     """
     if config.get("rule") == ProbabilityFloor.name:
         return ProbabilityFloor.from_config(config)
-    return _rule(config.get("rule")).from_config(config)
+    return info(config.get("rule", "")).from_config(config)
 
 
-def _rule(name: Any) -> type[Rule]:
-    if name not in _RULES:
-        raise UserError(f"no decoding rule is called {name!r}; there are: {', '.join(_RULES)}")
-    return _RULES[name]
+def info(name: str) -> type[Rule]:
+    """The class of a rule; a `UserError` where there is none of that name."""
+    return find("decoding rule", name, _RULES)

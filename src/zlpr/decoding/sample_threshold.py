@@ -1,7 +1,7 @@
 r"""The second stage of Elisseeff and Weston (2001): a threshold for each sample.
 
 BP-MLL and Rank-SVM learn a threshold as a linear function of a sample's scores; here of the sorted
-scores, so that the number of weights does not grow with the labels, and of features where given.
+scores, so that the number of weights does not grow with the labels, and if wanted of features.
 """
 
 from dataclasses import dataclass, field, replace
@@ -11,7 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zlpr._errors import UserError
-from zlpr.decoding._feature_columns import MOST_COLUMNS, check_lengths, condense, moments
+from zlpr.decoding._feature_columns import (
+    MOST_COLUMNS,
+    check_columns,
+    check_lengths,
+    columns_of,
+    condense,
+    moments,
+)
 from zlpr.decoding._rule import (
     BoolArray,
     Features,
@@ -24,7 +31,7 @@ from zlpr.decoding._rule import (
 from zlpr.decoding._sweep import best_cut, predicted_above
 from zlpr.decoding.top_k import top_labels
 
-__all__ = ["SampleThreshold"]
+__all__ = ["FeatureThreshold", "SampleThreshold"]
 
 Values = NDArray[np.float64]
 SHOWN = 8
@@ -36,18 +43,17 @@ SUMMARY = SHOWN + 3
 class SampleThreshold(Rule):
     r"""Predict the labels whose score exceeds the sample's own threshold.
 
-    $$\hat{Y} = \{l : s_l > t(s, x) + c\}, \qquad t(s, x) = w \cdot \phi(s, x) + b$$
+    $$\hat{Y} = \{l : s_l > t(s) + c\}, \qquad t(s) = w \cdot \phi(s) + b$$
 
-    $\phi$ holds the eight highest scores, their mean, and the mean and standard deviation of all;
-    given `features`, also these, added into at most 128 columns. `fit` learns w and b by ridge
-    regression towards the threshold that would have cost each validation sample the fewest errors,
-    then finds the best offset c for the metric by the sweep that `Threshold` makes over scores.
+    $\phi$ holds the eight highest scores, their mean, and the mean and standard deviation of all.
+    `fit` learns w and b by ridge regression towards the threshold that would have cost each
+    validation sample the fewest errors, then finds the best offset c for the metric by the sweep
+    that `Threshold` makes over scores.
 
     Args:
         weights: w over standardised inputs, then b.
         mean: of the inputs.
         scale: of the inputs.
-        columns: of the features it was fitted with; 0 for none.
         offset: c.
 
     Examples:
@@ -64,24 +70,20 @@ class SampleThreshold(Rule):
     weights: list[float] = field(default_factory=list)
     mean: list[float] = field(default_factory=list)
     scale: list[float] = field(default_factory=list)
-    columns: int = 0
     offset: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("weights", "mean", "scale"):
             check_numbers(name, getattr(self, name))
         check_number("offset", self.offset)
-        if type(self.columns) is not int or self.columns < 0:
-            raise UserError(f"columns must be a whole number of at least 0, got {self.columns!r}")
         if self.weights:
             lists = {"mean": self.mean, "scale": self.scale, "weights": self.weights[1:]}
-            check_lengths(self.name, lists, SUMMARY + min(self.columns, MOST_COLUMNS))
+            check_lengths(self.name, lists, self._width())
 
     def learn(self, data: Validation) -> None:
         """Learn the threshold, then the best offset for the metric."""
-        self.columns = 0 if data.features is None else int(data.features.shape[1])
         inputs = self._inputs(data.scores, data.features)
-        mean, scale = moments(inputs)
+        mean, scale = moments(inputs, SUMMARY)
         design = np.concatenate([(inputs - mean) / scale, np.ones((len(inputs), 1))], axis=1)
         penalty = np.diag(np.append(np.ones(design.shape[1] - 1), 1e-9))
         aims = _least_errors(data.scores, data.true)
@@ -90,15 +92,10 @@ class SampleThreshold(Rule):
         above = data.scores - self._thresholds(data.scores, data.features)[:, None]
         self.offset = best_cut(replace(data, scores=above)).cut
 
-    @property
-    def reads_features(self) -> bool:
-        """Whether it was fitted with features."""
-        return self.columns > 0
-
     def decide(self, scores: FloatArray, features: Features | None = None) -> BoolArray:
         """The labels with a score above the sample's threshold."""
         if not self.weights:
-            raise UserError("sample_threshold has learned nothing yet: call fit first")
+            raise UserError(f"{self.name} has learned nothing yet: call fit first")
         above = scores - self._thresholds(scores, features)[:, None]
         return predicted_above(above, self.offset)
 
@@ -107,11 +104,53 @@ class SampleThreshold(Rule):
         thresholds: Values = inputs @ np.array(self.weights[:-1]) + self.weights[-1]
         return thresholds
 
+    def _width(self) -> int:
+        """How many inputs a sample has."""
+        return SUMMARY
+
     def _inputs(self, scores: FloatArray, features: Features | None) -> Values:
-        summary = _summary(scores)
-        if not self.columns:
-            return summary
-        return np.concatenate([summary, condense(features, self.columns)], axis=1)
+        return _summary(scores)
+
+
+@dataclass
+class FeatureThreshold(SampleThreshold):
+    r"""Predict the labels whose score exceeds the sample's own threshold, from scores and features.
+
+    As `SampleThreshold`, with $t(s, x) = w \cdot \phi(s) + v \cdot x + b$. Features of many columns
+    are added into 128, so that the rule stays small.
+
+    Args:
+        columns: of the features it was fitted with.
+
+    Examples:
+        >>> generator = np.random.default_rng(0)
+        >>> true = generator.random((300, 2)) < 0.5
+        >>> level = 5 * generator.normal(size=(300, 1))  # two labels: the scores do not tell it
+        >>> scores = level + true + generator.normal(scale=0.1, size=true.shape)
+        >>> rule = FeatureThreshold().fit(true[:200], scores[:200], features=level[:200])
+        >>> bool((rule(scores[200:], features=level[200:]) == true[200:]).mean() > 0.95)
+        True
+    """
+
+    name: ClassVar[str] = "feature_threshold"
+    needs_features: ClassVar[bool] = True
+    columns: int = 0
+
+    def __post_init__(self) -> None:
+        check_columns(self.columns)
+        super().__post_init__()
+
+    def learn(self, data: Validation) -> None:
+        """Learn the threshold, then the best offset for the metric."""
+        self.columns = columns_of(data, self.name)
+        super().learn(data)
+
+    def _width(self) -> int:
+        return SUMMARY + min(self.columns, MOST_COLUMNS)
+
+    def _inputs(self, scores: FloatArray, features: Features | None) -> Values:
+        columns = condense(features, self.columns)
+        return np.concatenate([_summary(scores), columns], axis=1)
 
 
 def _summary(scores: FloatArray) -> Values:

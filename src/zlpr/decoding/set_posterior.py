@@ -12,22 +12,26 @@ independent model's probability the candidates hold; there the labels are taken 
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.decoding._candidates import Candidates, propose
 from zlpr.decoding._logistic import conditional_regression, logistic_regression
 from zlpr.decoding._rule import (
+    Array,
     BoolArray,
     Config,
     FloatArray,
     Validation,
+    as_given,
     check_numbers,
+    check_scores,
     check_width,
 )
 from zlpr.decoding._score_cells import ScoreCells, learn_cells
@@ -114,16 +118,17 @@ class SetPosterior:
         slopes = self.calibrator.temperature
         if self.seen and isinstance(slopes, list) and len(slopes) != self.seen.num_labels:
             raise UserError(
-                f"the calibrator has {len(slopes)} labels, the seen sets {self.seen.num_labels}"
+                f"the calibrator has {counted(len(slopes), 'label')}, the seen sets "
+                f"{self.seen.num_labels}"
             )
 
-    def fit(self, data: Validation) -> Self:
+    def learn(self, data: Validation) -> None:
         """Learn from validation scores; without training labels, sets are counted there too.
 
         A sample's own set is then not counted for it, so that the weights are those for fresh
         samples.
         """
-        self.calibrator.fit(data.true, data.scores)
+        self.calibrator.learn(data)
         counted = data.train_labels
         seen = SeenSets.of(_as_sample_labels(data.true) if counted is None else counted)
         stride = -(-len(data.true) // MOST_SAMPLES)
@@ -139,7 +144,6 @@ class SetPosterior:
         self.inside = logistic_regression(held[:, None], found, ridge=0.1).tolist()
         self.cells = None
         self.cells = self._learn_cells(seen, scores, true)
-        return self
 
     def _learn_cells(
         self, seen: SeenSets, scores: FloatArray, true: BoolArray
@@ -157,6 +161,18 @@ class SetPosterior:
             own.append(candidates.places[hit])
             chance.append(posterior.chances[hit])
         return learn_cells(torch.cat(logits), torch.cat(own), torch.cat(chance), len(seen.sets))
+
+    def __call__(self, y_score: Array) -> Array:
+        """The labels' chances, of the same shape and kind as the scores, float32 or float64."""
+        chances: Array = as_given(y_score, self.probabilities(check_scores(y_score)))
+        return chances
+
+    def probabilities(self, scores: FloatArray) -> FloatArray:
+        """The chance of each label, of the shape and type of checked scores."""
+        chances = np.empty_like(scores)
+        for rows, posterior in self.posteriors(scores):
+            chances[rows] = posterior.marginals().numpy()
+        return chances
 
     def posteriors(self, scores: FloatArray) -> Iterator[tuple[slice, Posterior]]:
         """The posterior of checked scores, a block of samples at a time."""

@@ -45,6 +45,7 @@ def bce_loss(
         targets: Shape (..., L), bool, integer, or soft targets in [0, 1].
         label_mask: Shape (L,) or (..., L), bool; False = unknown or impossible label.
         label_weight: $w$, a number or of shape (L,) or (..., L), at least 0.
+            More than 1.8e19 (9.7e288 in float64) counts as that.
         pos_weight: $u$, as `label_weight`; multiplies the positive terms.
         sample_weight: Shape (...), multiplies the samples' losses.
         reduction: "mean" over the samples, "sum" or "none".
@@ -87,6 +88,7 @@ def focal_loss(
         gamma: How strongly to look away, at least 0.
         label_mask: Shape (L,) or (..., L), bool; False = unknown or impossible label.
         label_weight: $w$, a number or of shape (L,) or (..., L), at least 0.
+            More than 1.8e19 (9.7e288 in float64) counts as that.
         pos_weight: $u$, as `label_weight`; multiplies the positive terms.
         sample_weight: Shape (...), multiplies the samples' losses.
         reduction: "mean" over the samples, "sum" or "none".
@@ -137,6 +139,7 @@ def asymmetric_loss(
         focus_gradient: Let the gradient flow through the powers, too; the authors do not.
         label_mask: Shape (L,) or (..., L), bool; False = unknown or impossible label.
         label_weight: $w$, a number or of shape (L,) or (..., L), at least 0.
+            More than 1.8e19 (9.7e288 in float64) counts as that.
         pos_weight: $u$, as `label_weight`; multiplies the positive terms.
         sample_weight: Shape (...), multiplies the samples' losses.
         reduction: "mean" over the samples, "sum" or "none".
@@ -197,6 +200,7 @@ def hill_loss(
         gamma: The focus of the positive terms, at least 0.
         label_mask: Shape (L,) or (..., L), bool; False = unknown or impossible label.
         label_weight: $w$, a number or of shape (L,) or (..., L), at least 0.
+            More than 1.8e19 (9.7e288 in float64) counts as that.
         pos_weight: $u$, as `label_weight`; multiplies the positive terms.
         sample_weight: Shape (...), multiplies the samples' losses.
         reduction: "mean" over the samples, "sum" or "none".

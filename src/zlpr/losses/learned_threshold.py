@@ -45,6 +45,7 @@ def hbm_loss(
         margin: m, in [0, 1); labels that are right by that much count for nothing.
         label_mask: Shape (L,) or (..., L), bool; False = unknown or impossible label.
         label_weight: $w$, a number or of shape (L,) or (..., L), at least 0.
+            More than 1.8e19 (9.7e288 in float64) counts as that.
         pos_weight: $u$, as `label_weight`, for positive labels.
         sample_weight: Shape (...), multiplies the samples' losses.
         reduction: "mean" over the samples, "sum" or "none".
@@ -94,6 +95,7 @@ def adaptive_threshold_loss(
             label, of shape (..., 1) per sample. It may require a gradient.
         label_mask: Shape (L,) or (..., L), bool; False = unknown or impossible label.
         label_weight: $w$, a number or of shape (L,) or (..., L), at least 0.
+            More than 1.8e19 (9.7e288 in float64) counts as that.
         pos_weight: $u$, as `label_weight`, for positive labels.
         sample_weight: Shape (...), multiplies the samples' losses.
         reduction: "mean" over the samples, "sum" or "none".

@@ -25,7 +25,8 @@ class TrainingRecord:
         data: name, samples per part, labels, mean labels per sample, how it was divided.
         metrics: figures by part, such as {"validation": {...}, "test": {...}}.
         seconds: training time.
-        decision: which decoding rule was chosen, for what, and what the others reached.
+        decision: which decoding rule was chosen, for what, and what the others reached; what
+            makes the probabilities, under "probabilities".
     """
 
     loss: str
@@ -44,7 +45,7 @@ class FittedModel(abc.ABC):
     Attributes:
         label_names: a name per score.
         decoder: turns scores into label sets.
-        calibrator: turns scores into probabilities.
+        calibrator: turns scores into probabilities, one by one or by label sets.
         record: where the model comes from.
     """
 
@@ -56,7 +57,7 @@ class FittedModel(abc.ABC):
         *,
         record: TrainingRecord,
         decoder: decoding.Rule | None = None,
-        calibrator: decoding.Calibrator | None = None,
+        calibrator: decoding.Probabilities | None = None,
     ) -> None:
         self.label_names = tuple(label_names)
         self.record = record
@@ -70,6 +71,13 @@ class FittedModel(abc.ABC):
     @abc.abstractmethod
     def score(self, read: Any) -> NDArray[np.float32]:
         """Scores of shape (samples, labels) of what `read` gave."""
+
+    def features(self, read: Any) -> decoding.Features | None:
+        """What a decoding rule may read of the samples beside their scores, (samples, columns).
+
+        None where the kind has nothing to offer (`ModelKind.has_features`).
+        """
+        return None
 
     @abc.abstractmethod
     def save_parts(self, folder: Path) -> dict[str, Any]:
@@ -87,12 +95,13 @@ class FittedModel(abc.ABC):
         return self.score(self.read(inputs))
 
     def predict_proba(self, inputs: Any) -> NDArray[np.float32]:
-        """Calibrated probabilities of shape (samples, labels)."""
+        """Probabilities of shape (samples, labels), fitted on validation data."""
         return np.asarray(self.calibrator(self.predict_scores(inputs)), dtype=np.float32)
 
     def predict(self, inputs: Any) -> list[tuple[str, ...]]:
         """The label names of each sample."""
-        chosen = np.asarray(self.decoder(self.predict_scores(inputs)))
+        read = self.read(inputs)
+        chosen = np.asarray(self.decoder(self.score(read), features=self.features(read)))
         return [tuple(self.label_names[i] for i in np.flatnonzero(row)) for row in chosen]
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:

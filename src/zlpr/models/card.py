@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from zlpr import __version__
+from zlpr._counted import counted
 from zlpr._escape import for_markdown, for_markdown_code
+from zlpr.decoding import SetPosterior
 from zlpr.metrics import Empty
 from zlpr.metrics.table import figure_rows, in_words
 from zlpr.models.registry import NO_LOSS
@@ -28,7 +30,8 @@ def model_card(model: "FittedModel") -> str:
             "",
             f"# Multi-label classifier trained on {for_markdown(str(name))}",
             "",
-            f"A {for_markdown_code(model.kind)} model of {len(model.label_names)} labels, trained "
+            f"A {for_markdown_code(model.kind)} model of "
+            f"{counted(len(model.label_names), 'label')}, trained "
             f"{_trained_with(record)}by zlpr {__version__} in {record.seconds:.1f} seconds.",
             "",
             "## Use",
@@ -55,6 +58,7 @@ def model_card(model: "FittedModel") -> str:
             "## How it decides",
             "",
             _decides(model),
+            _estimates(model),
             "",
             "## Limits",
             "",
@@ -83,6 +87,17 @@ def _decides(model: "FittedModel") -> str:
     numbers = {name: value for name, value in config.items() if isinstance(value, int | float)}
     values = ", ".join(f"{name} = {value:.4g}" for name, value in numbers.items())
     return f"By the rule `{rule}`{f' ({values})' if values else ''}, fitted on validation data."
+
+
+def _estimates(model: "FittedModel") -> str:
+    """Where probabilities come from, and how they did against the alternative."""
+    chosen = model.record.decision.get("probabilities", {})
+    by_sets = isinstance(model.calibrator, SetPosterior)
+    words = "the marginals of a posterior over label sets" if by_sets else "a calibrator per label"
+    losses = chosen.get("log_loss", {})
+    shown = ", ".join(f"`{name}` {loss:.4f}" for name, loss in losses.items())
+    compared = f" (log loss on validation data, cross-fitted: {shown})" if shown else ""
+    return f"Probabilities are those of {words}{compared}."
 
 
 def empty_of(record: "TrainingRecord") -> Empty:

@@ -28,6 +28,7 @@ class ModelKind:
         needs: extras of the package that it cannot do without.
         saved_as: what `config.json` calls it.
         place: its class, as "module:name".
+        has_features: whether a decoding rule may read what it reads, as numbers in columns.
         argument: what stands behind the colon of its name; empty where nothing does.
     """
 
@@ -37,6 +38,7 @@ class ModelKind:
     needs: tuple[str, ...]
     saved_as: str
     place: str
+    has_features: bool = False
     argument: str = ""
 
     @property
@@ -60,6 +62,7 @@ _KINDS = {
             ("text",),
             "zlpr_linear",
             "zlpr.models.linear:LinearModel",
+            has_features=True,
         ),
         ModelKind(
             "hf",

@@ -17,21 +17,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from zlpr import decoding
+from zlpr.metrics import info
 from zlpr.theory.joint import label_vectors, random_joint
 from zlpr.theory.regret import SET_METRICS, best_possible, measure, scores_of
 
-__all__ = ["RULES", "RuleRegret", "draw", "rule_regrets"]
+__all__ = ["METRICS", "RULES", "RuleRegret", "draw", "rule_regrets"]
 
-RULES = (
-    "zero",
-    "threshold",
-    "top_k",
-    "label_count",
-    "label_sets",
-    "sample_threshold",
-    "per_label_threshold",
-    "expected_f1",
-)
+RULES = decoding.rules_of_scores()
+METRICS = (*SET_METRICS, "jaccard", "hamming_loss")
 
 
 @dataclass(frozen=True)
@@ -94,22 +87,53 @@ def rule_regrets(
         for _ in range(populations)
     ]
     scores = scores_of(loss, groups)
-    best = [best_possible(joints) for joints in groups]
+    best = [_best_values(joints) for joints in groups]
     found: list[RuleRegret] = []
     for size in samples:
         gaps: dict[tuple[str, str], list[float]] = {}
         for number, (rows, joints) in enumerate(zip(scores, groups, strict=True)):
             true, which = draw(joints, size, seed=seed + number)
             for rule in rules:
-                for metric in SET_METRICS:
+                for metric in METRICS:
                     fitted = decoding.create(rule).fit(true, rows[which], metric)
-                    reached = measure(fitted(rows).double() - 0.5, joints)[metric]
-                    gaps.setdefault((rule, metric), []).append(
-                        100 * (best[number][metric] - reached)
-                    )
+                    reached = _values(fitted(rows).double(), joints)[metric]
+                    gap = 100 * info(metric).sign * (best[number][metric] - reached)
+                    gaps.setdefault((rule, metric), []).append(gap)
             progress(1)
         found += [RuleRegret(*key, size, tuple(values)) for key, values in gaps.items()]
     return found
+
+
+def _values(decisions: Tensor, joints: Sequence[Tensor]) -> dict[str, float]:
+    """Each metric of decisions (inputs, L), exactly."""
+    chances = torch.stack([joint.flatten() for joint in joints])
+    jaccard, hamming = _example_values(decisions)
+    return {
+        **measure(decisions - 0.5, joints),
+        "jaccard": float((jaccard * chances).sum(1).mean()),
+        "hamming_loss": float((hamming * chances).sum(1).mean()),
+    }
+
+
+def _best_values(joints: Sequence[Tensor]) -> dict[str, float]:
+    """The best reachable value of each metric, each by its own predictor."""
+    chances = torch.stack([joint.flatten() for joint in joints])
+    jaccard, hamming = _example_values(label_vectors(joints[0].ndim))
+    return {
+        **best_possible(joints),
+        "jaccard": float((jaccard @ chances.T).amax(0).mean()),
+        "hamming_loss": float((hamming @ chances.T).amin(0).mean()),
+    }
+
+
+def _example_values(decisions: Tensor) -> tuple[Tensor, Tensor]:
+    """Jaccard index and Hamming loss of decisions (D, L) for each label set: two (D, 2**L)."""
+    sets = label_vectors(decisions.shape[1])
+    both = decisions @ sets.T
+    sizes = decisions.sum(1, keepdim=True) + sets.sum(1)
+    either = sizes - both
+    jaccard = torch.where(either == 0, 1.0, both / either.clamp(min=1))
+    return jaccard, (sizes - 2 * both) / decisions.shape[1]
 
 
 def draw(

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from zlpr.data import Dataset
+    from zlpr.decoding import Features
     from zlpr.models.base import FittedModel
 
 
@@ -57,6 +58,7 @@ class Trained:
         history: what happened, in order.
         chosen: what validation chose, such as {"regularisation": 0.3} or {"epoch": 4}.
         validation_scores: the model's scores of the validation samples, (samples, labels).
+        validation_features: of the same samples, as the model's `features` gives them.
         num_features: columns of what the model makes of a sample, or its width.
     """
 
@@ -65,6 +67,7 @@ class Trained:
     chosen: Mapping[str, float]
     validation_scores: "NDArray[np.float32]"
     num_features: int
+    validation_features: "Features | None" = None
 
 
 class ModelTrainer(abc.ABC):

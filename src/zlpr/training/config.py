@@ -17,6 +17,9 @@ from zlpr._typed_json import from_plain
 from zlpr.models.registry import DEFAULT, NO_LOSS, available, kind_of
 
 AUTO = "auto"
+MOST_SEEDS = 2**32
+"""Seeds are below: the most that every library takes that draws."""
+
 EmptyCases = Literal["sklearn", "paper"]
 
 
@@ -45,7 +48,8 @@ class TrainingConfig:
         seed: of initialisation, shuffling and dropout; the same seed gives the same bits.
         decode: the rule that turns scores into label sets. "auto" takes the one that
             cross-validation on the validation part finds best; "zero" keeps the paper's bound;
-            the other names are those of `zlpr.decoding`.
+            the other names are those of `zlpr.decoding`, of which those that read features are
+            for kinds of models that have some.
         decode_metric: what the rule is chosen and fitted for, on validation.
         threshold: predict the labels with a score above it; nothing is fitted.
         top: predict so many labels for every sample; nothing is fitted.
@@ -110,6 +114,8 @@ class TrainingConfig:
         kind = kind_of(self.model)
         if not self.takes_loss() and (self.loss != NO_LOSS or self.loss_params):
             raise UserError(f"model {kind.name} is not trained with a loss; leave it out")
+        if not 0 <= self.seed < MOST_SEEDS:
+            raise UserError(f"seed {self.seed}: expected a number from 0 to {MOST_SEEDS - 1}")
         if self.empty is None:
             by_preset = "paper" if getattr(self, "preset", "") == "paper" else "sklearn"
             object.__setattr__(self, "empty", by_preset)
@@ -117,13 +123,19 @@ class TrainingConfig:
         judged = [metric.name for metric in judging if metric.larger_is_better is not None]
         for name, what, allowed in (
             ("loss", "loss", losses.available() if self.takes_loss() else (NO_LOSS,)),
-            ("decode", "rule", (AUTO, *decoding.rules_of_scores())),
+            ("decode", "rule", (AUTO, *decoding.available())),
             ("decode_metric", "metric of label sets", decoding.DECISION_METRICS),
             ("metric", "metric", judged),
             ("empty", "way to count empty cases", get_args(EmptyCases)),
         ):
             if getattr(self, name) not in allowed:
                 raise UserError(f"{name}: {unknown(what, getattr(self, name), allowed)}")
+        by_scores = (AUTO, *decoding.rules_of_scores())
+        if self.decode not in by_scores and not kind.has_features:
+            raise UserError(
+                f"decode {self.decode!r} reads features, and model {kind.name} has none to give; "
+                f"its rules are: {', '.join(by_scores)}"
+            )
         self._check_decisions_by_hand()
 
     def _check_decisions_by_hand(self) -> None:

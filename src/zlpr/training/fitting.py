@@ -1,14 +1,13 @@
 """From data and settings to a fitted model: train, fit decoding and calibration, judge, record."""
 
+import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from zlpr import decoding
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.data import Dataset
 from zlpr.models.base import FittedModel, TrainingRecord
@@ -16,10 +15,11 @@ from zlpr.models.registry import kind_of
 from zlpr.training.base import ProgressCallback, ReadInputs, Trained, TrainingProgress
 from zlpr.training.checkpoints import describe_run
 from zlpr.training.config import TrainingConfig
-from zlpr.training.judging import judge
+from zlpr.training.judging import ScoredPart, judge
+from zlpr.training.loss import NotFiniteError
 from zlpr.training.parts import Parts
 from zlpr.training.registry import trainer_of
-from zlpr.training.selection import choose_rule, fit_calibrator
+from zlpr.training.selection import choose_probabilities, choose_rule
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,10 @@ class FitResult:
         history: what happened, in order.
         chosen: what validation chose, such as {"regularisation": 0.3} or {"epoch": 4}.
         choice: the decoding rule before any floor, and what it was chosen from.
+        probabilities: what makes probabilities of scores, and what it was chosen from.
         figures: by part, as decoded; the last part's at the loss's own bound too.
-        validation_scores: the model's scores of the validation samples, (samples, labels).
-        test_scores: of the test samples; None without a test part.
+        validation: the validation part as the model scored it.
+        test: the test part; None without one.
         num_features: columns of what the model makes of a sample, or its width.
         seconds: of the whole fit, features, decoding and calibration included, judging not.
     """
@@ -42,9 +43,10 @@ class FitResult:
     history: tuple[TrainingProgress, ...]
     chosen: Mapping[str, float]
     choice: decoding.Choice
+    probabilities: decoding.ProbabilityChoice
     figures: dict[str, dict[str, float]]
-    validation_scores: NDArray[np.float32]
-    test_scores: NDArray[np.float32] | None
+    validation: ScoredPart
+    test: ScoredPart | None
     num_features: int
     seconds: float
 
@@ -104,41 +106,49 @@ def fit_parts(
     check_data(parts, config)
     trainer = trainer_of(config.model)
     inputs = inputs or trainer.read(parts.train, parts.validation, config)
-    trained = trainer.train(
-        parts.train,
-        parts.validation,
-        config,
-        inputs,
-        run={} if checkpoint is None else describe_run(parts, config),
-        checkpoint=checkpoint,
-        progress=progress,
+    try:
+        trained = trainer.train(
+            parts.train,
+            parts.validation,
+            config,
+            inputs,
+            run={} if checkpoint is None else describe_run(parts, config),
+            checkpoint=checkpoint,
+            progress=progress,
+        )
+    except NotFiniteError:
+        if checkpoint is not None:  # there is nothing to go on from, for this run or another
+            shutil.rmtree(checkpoint, ignore_errors=True)
+        raise
+    model = trained.model
+    validation = ScoredPart(
+        parts.validation.labels, trained.validation_scores, trained.validation_features
     )
-    model, scores = trained.model, trained.validation_scores
-    truth = parts.validation.labels
-    choice = choose_rule(config, parts.train.labels, truth, scores)
-    model.calibrator = calibrator = fit_calibrator(config.scored_as, truth, scores)
+    choice = choose_rule(config, parts.train.labels, validation)
+    probabilities = choose_probabilities(config.scored_as, parts.train.labels, validation)
+    model.calibrator = probabilities.probabilities
     model.decoder = decoding.by_hand(
-        choice.rule, calibrator, min_probability=config.min_probability
+        choice.rule, model.calibrator, min_probability=config.min_probability
     )
     seconds = time.perf_counter() - started
-    if parts.test is not None and test_inputs is None:
-        test_inputs = inputs.read(parts.test.inputs)
-    return _judged(parts, config, trained, choice, test_inputs, seconds)
+    judged = {"validation": validation}
+    if parts.test is not None:
+        read = inputs.read(parts.test.inputs) if test_inputs is None else test_inputs
+        judged["test"] = ScoredPart(parts.test.labels, model.score(read), model.features(read))
+    return _recorded(parts, config, trained, choice, probabilities, judged, seconds)
 
 
-def _judged(
+def _recorded(
     parts: Parts,
     config: TrainingConfig,
     trained: Trained,
     choice: decoding.Choice,
-    test_inputs: object,
+    probabilities: decoding.ProbabilityChoice,
+    judged: Mapping[str, ScoredPart],
     seconds: float,
 ) -> FitResult:
     """The figures, written into the model's record."""
     model = trained.model
-    judged = {"validation": (parts.validation.labels, trained.validation_scores)}
-    if parts.test is not None:
-        judged["test"] = (parts.test.labels, model.score(test_inputs))
     figures = judge(config.scored_as, model.decoder, judged, config.convention)
     model.record = TrainingRecord(
         loss=config.loss,
@@ -148,16 +158,17 @@ def _judged(
         data=parts.describe(),
         metrics=figures,
         seconds=seconds,
-        decision=choice.to_dict(),
+        decision={**choice.to_dict(), "probabilities": probabilities.to_dict()},
     )
     return FitResult(
         model=model,
         history=trained.history,
         chosen=trained.chosen,
         choice=choice,
+        probabilities=probabilities,
         figures=figures,
-        validation_scores=trained.validation_scores,
-        test_scores=judged["test"][1] if "test" in judged else None,
+        validation=judged["validation"],
+        test=judged.get("test"),
         num_features=trained.num_features,
         seconds=seconds,
     )
@@ -177,6 +188,6 @@ def check_same_labels(train: Dataset, validation: Dataset) -> None:
     if train.label_names != validation.label_names:
         unseen = sorted(set(validation.label_names) - set(train.label_names))
         raise UserError(
-            f"training has {train.num_labels} labels, validation {validation.num_labels}"
+            f"training has {counted(train.num_labels, 'label')}, validation {validation.num_labels}"
             + (f"; not in training: {', '.join(unseen[:5])}" if unseen else " in another order")
         )

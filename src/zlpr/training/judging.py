@@ -1,6 +1,7 @@
 """How a fitted model is judged, the same for every command: at its own bound and as decoded."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,24 @@ from numpy.typing import NDArray
 from zlpr import decoding, metrics
 from zlpr.losses import registry
 
-Scores = NDArray[np.float32]
+
+@dataclass(frozen=True)
+class ScoredPart:
+    """A part of the data with what a model makes of it.
+
+    Attributes:
+        truth: labels, CSR.
+        scores: of the same shape, (samples, labels).
+        features: what a decoding rule may read beside them, where the model has it.
+    """
+
+    truth: Any
+    scores: NDArray[np.float32]
+    features: decoding.Features | None = None
+
+    def decided(self, rule: decoding.Rule) -> NDArray[np.bool_]:
+        """The label sets by a rule."""
+        return np.asarray(rule(self.scores, features=self.features))
 
 
 def own_bound(loss: str) -> decoding.Rule | None:
@@ -18,22 +36,24 @@ def own_bound(loss: str) -> decoding.Rule | None:
 
 
 def judge(
-    loss: str, decoder: Any, parts: Mapping[str, tuple[Any, Scores]], empty: metrics.Empty
+    loss: str, decoder: decoding.Rule, parts: Mapping[str, ScoredPart], empty: metrics.Empty
 ) -> dict[str, dict[str, float]]:
     """Figures on each part as decoded, and on the last part at the loss's own bound.
 
     Args:
         loss: the loss's name.
         decoder: the fitted rule.
-        parts: truth, as CSR, and scores by the part's name, the one to be judged by last.
+        parts: by name, the one to be judged by last.
         empty: what empty cases count.
     """
     figures = {
-        name: metrics.evaluate(truth, scores, decoder(scores), empty=empty)
-        for name, (truth, scores) in parts.items()
+        name: metrics.evaluate(part.truth, part.scores, part.decided(decoder), empty=empty)
+        for name, part in parts.items()
     }
     own = own_bound(loss)
     if own is not None and not isinstance(decoder, decoding.ZeroBound):
-        name, (truth, scores) = list(parts.items())[-1]
-        figures[f"{name}, bound 0"] = metrics.evaluate(truth, scores, own(scores), empty=empty)
+        name, part = list(parts.items())[-1]
+        figures[f"{name}, bound 0"] = metrics.evaluate(
+            part.truth, part.scores, part.decided(own), empty=empty
+        )
     return figures

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, get_args
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.data import Columns, Dataset, data_digest, make_split
 from zlpr.data.splits import check_parts
@@ -58,7 +59,8 @@ class Parts:
                 shared = sum(text in seen for text in part.texts)
                 if shared:
                     yield (
-                        f"{shared:,} of {len(part):,} {name} texts are in the training part too; "
+                        f"{shared:,} of {counted(len(part), f'{name} text')} "
+                        f"{'is' if shared == 1 else 'are'} in the training part too; "
                         "figures on them tell nothing of new data"
                     )
 

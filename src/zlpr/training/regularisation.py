@@ -17,6 +17,7 @@ from zlpr.training.checkpoints import claim
 from zlpr.training.linear import LinearConfig
 from zlpr.training.linear_checkpoint import Attempt, SavedAttempts
 from zlpr.training.linear_features import ExtractedFeatures
+from zlpr.training.loss import check_finite
 from zlpr.training.selection import is_better, validation_metric
 from zlpr.training.solvers import Solver, WholeData, choose_solver
 
@@ -51,8 +52,10 @@ def train_linear(
     scores = search.best_scores
     if scores is None:  # the best fit is a killed run's
         scores = np.asarray(features.validation @ weight + bias, dtype=np.float32)
+    as_given = features.validation
     if features.scaling is not None:
         weight, bias = features.scaling.undo(weight, bias)
+        as_given = features.read(validation.inputs)
     record = TrainingRecord(loss=config.loss)
     return Trained(
         model=LinearModel(train.label_names, weight, bias, features.text_features, record=record),
@@ -60,6 +63,7 @@ def train_linear(
         chosen={"regularisation": best.regularisation},
         validation_scores=scores,
         num_features=weight.shape[0],
+        validation_features=as_given,
     )
 
 
@@ -131,6 +135,7 @@ class _Search:
 
     def _fit(self, regularisation: float, best: Attempt | None) -> Attempt:
         def report(step: int, total: int, loss: float) -> None:
+            check_finite(loss, self.config)
             if self.progress is not None:
                 seconds = time.perf_counter() - self.started
                 stage = _stage(regularisation)
@@ -138,6 +143,7 @@ class _Search:
 
         start = self.solver.start() if best is None else self.saved.parameters
         solution = self.solver.solve(start, regularisation, report, self.checkpoint)
+        check_finite(solution.loss, self.config)
         weight, bias = self.solver.model(solution.parameters)
         scores = np.asarray(self.features @ weight + bias, dtype=np.float32)
         metric = validation_metric(self.config, self.labels, scores)

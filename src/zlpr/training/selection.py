@@ -9,13 +9,13 @@ from zlpr import decoding
 from zlpr.losses import registry
 from zlpr.metrics import MetricSet, info
 from zlpr.training.config import AUTO, TrainingConfig
+from zlpr.training.judging import ScoredPart
 
 
 def choose_rule(
     config: TrainingConfig,
     train_labels: Any,
-    y_true: Any,
-    y_score: NDArray[np.float32],
+    validation: ScoredPart,
     metric: str | None = None,
 ) -> decoding.Choice:
     """The rule that the settings ask for, fitted on validation, and what it was chosen from.
@@ -23,8 +23,7 @@ def choose_rule(
     Args:
         config: names the rule, or leaves the choice to cross-validation.
         train_labels: labels of the training part, CSR.
-        y_true: labels of the validation part, CSR.
-        y_score: its scores.
+        validation: what to choose and fit on.
         metric: what to choose and fit for; `config.decode_metric` where None.
     """
     metric = metric or config.decode_metric
@@ -33,14 +32,15 @@ def choose_rule(
         rule = decoding.by_hand(
             bare, decoding.Calibrator(), threshold=config.threshold, top=config.top
         )
-        return decoding.Choice(rule, metric, (), len(y_score))
+        return decoding.Choice(rule, metric, (), len(validation.scores))
     names = rules_of(config.scored_as) if config.decode == AUTO else (config.decode,)
     return decoding.weigh(
-        y_true,
-        y_score,
+        validation.truth,
+        validation.scores,
         metric,
         rules=names,
         train_labels=train_labels,
+        features=validation.features,
         empty=config.convention,
     )
 
@@ -52,18 +52,22 @@ def rules_of(loss: str) -> tuple[str, ...]:
 
 
 def quick_rule(config: TrainingConfig) -> decoding.Rule:
-    """What stands for "auto" while a model is being trained and judged many times."""
-    if config.decode != AUTO:
+    """What decides while a model is being trained and judged many times, by scores alone."""
+    if config.decode in decoding.rules_of_scores():
         return decoding.create(config.decode)
     return decoding.create(
         "threshold" if registry.info(config.scored_as).decides else "label_count"
     )
 
 
-def fit_calibrator(loss: str, y_true: Any, y_score: NDArray[np.float32]) -> decoding.Calibrator:
-    """Probabilities that start from the loss's own link, fitted on validation."""
-    scale = registry.info(loss).link_scale
-    return decoding.Calibrator(link_scale=scale or 1.0).fit(y_true, y_score)
+def choose_probabilities(
+    loss: str, train_labels: Any, validation: ScoredPart
+) -> decoding.ProbabilityChoice:
+    """What makes probabilities, starting from the loss's own link, fitted on validation."""
+    scale = registry.info(loss).link_scale or 1.0
+    return decoding.choose_probabilities(
+        validation.truth, validation.scores, link_scale=scale, train_labels=train_labels
+    )
 
 
 def validation_metric(config: TrainingConfig, y_true: Any, y_score: NDArray[np.float32]) -> float:

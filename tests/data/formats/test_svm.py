@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from zlpr._errors import UserError
-from zlpr.data import read
+from zlpr.data import Dataset, read, write
 
 CONTENT = "4 6 5\n0,3 0:0.5 5:1.25\n 2:-1e-3\n4\n1,4 1:1 2:2 3:3\n"
 
@@ -123,3 +123,56 @@ def test_spaces_that_are_none_in_ascii_are_a_bad_row(tmp_path, space, row):
 def test_a_label_of_very_many_digits(tmp_path):
     with pytest.raises(UserError, match=r"label 9{30}, expected less than"):
         _read(tmp_path, "9" * 5000 + " 1:1\n")
+
+
+def test_under_a_header_numbers_are_positions_even_among_names_that_are_numbers(tmp_path):
+    data = _read(tmp_path, "3 2 3\n0 0:1\n1 0:1\n2,0 1:1\n", label_names=["1", "3", "7"])
+    assert data.label_sets() == [("1",), ("3",), ("1", "7")]
+    assert data.columns.numbered
+    with pytest.raises(UserError, match=r"header announces 3 labels, label_names has 2"):
+        _read(tmp_path, "1 2 3\n0 0:1\n", label_names=["a", "b"])
+
+
+def test_without_a_header_numbers_are_names_where_the_list_has_numbers(tmp_path):
+    data = _read(tmp_path, "1 0:1\n7,3 1:1\n", label_names=["1", "3", "7"])
+    assert data.label_sets() == [("1",), ("3", "7")]
+    with pytest.raises(UserError, match="unknown label '2'"):
+        _read(tmp_path, "1 0:1\n2 1:1\n", label_names=["1", "3", "7"])
+
+
+@pytest.mark.parametrize("names", [("1", "3", "7"), ("2", "1", "0"), ("cat", "dog", "a fish")])
+@pytest.mark.parametrize("file", ["a.svm", "a.svm.gz"])
+def test_names_are_listed_beside_the_file_and_read_back(names, file, tmp_path):
+    features = np.eye(3)
+    data = Dataset.from_label_sets(
+        [{names[1]}, set(names), set()], label_names=names, features=features
+    )
+    write(data, tmp_path / file)
+    again = read(tmp_path / file)
+    assert again.label_names == names
+    assert again.label_sets() == data.label_sets()
+    # Numbers over it: the old list must not name them.
+    plain = Dataset.from_label_sets([{"1"}], label_names=["0", "1"], features=features[:1])
+    write(plain, tmp_path / file)
+    assert read(tmp_path / file).label_names == ("0", "1")
+    (tmp_path / "a.labels").write_text("one\n")
+    with pytest.raises(UserError, match=r"header announces 2 labels, .*a\.labels has 1"):
+        read(tmp_path / file)
+
+
+def test_the_list_of_a_folder_names_the_labels_of_its_files(tmp_path):
+    (tmp_path / "labels.txt").write_text("1\n3\n7\n")
+    assert _read(tmp_path, "1 2 3\n1 0:1\n").label_sets() == [("3",)]
+    other = _read(tmp_path, "1 2 4\n1 0:1\n")
+    assert other.label_sets() == [("1",)]
+    assert ["labels.txt beside it lists 3: not used" in note for note in other.notes] == [True]
+
+
+def test_the_lists_beside_a_file_are_among_what_is_read(tmp_path):
+    from zlpr.data import files_behind
+
+    for name in ("a.svm", "a.csv", "a.labels", "labels.txt"):
+        (tmp_path / name).write_text("x\n")
+    files = [tmp_path / name for name in ("a.svm", "a.labels", "labels.txt")]
+    assert files_behind(tmp_path / "a.svm") == files
+    assert files_behind(tmp_path / "a.csv") == [tmp_path / "a.csv"]

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.data.dataset import Dataset, split_name
 from zlpr.data.files import COMPRESSED_SUFFIXES, Lines, open_bytes, read_lines
@@ -242,9 +243,9 @@ def _note_repeated(path: Path, header: _Header, labels: set[str], problems: Prob
         )
     if repeated:
         few = ", ".join(quote(name) for name in repeated[:5])
+        names = counted(len(repeated), "name of attributes appears", "names of attributes appear")
         problems.notes.append(
-            f"{path}: {len(repeated):,} names of attributes appear more than once ({few}); all of "
-            "these attributes are kept as features"
+            f"{path}: {names} more than once ({few}); all of these attributes are kept as features"
         )
 
 
@@ -259,11 +260,11 @@ def _label_names(path: Path, header: _Header, options: ReadOptions) -> list[str]
                     "from 0"
                 )
         return [every[name] if isinstance(name, int) else name for name in asked]
-    if isinstance(asked, str) and asked.lower().endswith(".xml"):
+    if isinstance(asked, str) and is_xml(asked):
         return read_xml(Path(asked))
     if isinstance(asked, str | int):
         raise UserError(f"{path}: labels={asked!r}: expected an XML file or a list of attributes")
-    beside = _xml_beside(path)
+    beside = xml_beside(path)
     if beside is not None:
         return read_xml(beside)
     found = _MEKA.search(header.relation)
@@ -279,6 +280,11 @@ def _label_names(path: Path, header: _Header, options: ReadOptions) -> list[str]
     )
 
 
+def is_xml(labels: Any) -> bool:
+    """Whether what was given as labels is the name of an XML file."""
+    return isinstance(labels, str) and labels.lower().endswith(".xml")
+
+
 def xml_path(path: Path) -> Path:
     """``x.xml`` for ``x.arff`` and ``x.arff.gz``."""
     if path.suffix.lower() in COMPRESSED_SUFFIXES:
@@ -286,7 +292,7 @@ def xml_path(path: Path) -> Path:
     return path.with_suffix(".xml") if path.suffix.lower() == ".arff" else Path(f"{path}.xml")
 
 
-def _xml_beside(path: Path) -> Path | None:
+def xml_beside(path: Path) -> Path | None:
     """The XML file of the same name, or of the name without ``-train`` or ``_test``."""
     own = xml_path(path)
     if own.is_file():
@@ -408,7 +414,7 @@ def _dense_rows(
 def _dense_cells(line: str, layout: _Layout) -> Iterator[tuple[int, str]]:
     cells = split_values(line)
     if len(cells) != len(layout.attributes):
-        raise ValueError(f"{len(cells)} values, expected {len(layout.attributes)}")
+        raise ValueError(f"{counted(len(cells), 'value')}, expected {len(layout.attributes)}")
     return enumerate(cells)
 
 

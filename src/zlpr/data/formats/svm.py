@@ -1,8 +1,11 @@
 """The extreme-classification repository's sparse format, and LIBSVM's without its header.
 
 The header holds three numbers: samples, features, labels. A row is ``3,17 5:0.25 9:1.0``: label
-indices joined by commas, then ``feature:value``. A row without labels starts with a space. Labels
-are named by their index, unless `label_names` names them.
+indices joined by commas, then ``feature:value``. A row without labels starts with a space.
+
+Under a header, labels are positions, from 0, and named by `label_names`, by a list beside the file
+(``x.labels`` for ``x.svm``, or the folder's ``labels.txt``), or else by their numbers. Without one
+they are any numbers, which are their names.
 """
 
 import itertools
@@ -15,9 +18,12 @@ from typing import Any, TextIO
 import numpy as np
 from scipy import sparse
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
+from zlpr.data.columns import Columns
 from zlpr.data.dataset import Dataset
-from zlpr.data.files import Lines, read_lines
+from zlpr.data.files import COMPRESSED_SUFFIXES, Lines, read_lines
+from zlpr.data.label_names import LABELS_FILE, list_label_names, numbers
 from zlpr.data.problems import Problems, quote
 from zlpr.data.rows import Block, ReadOptions, features_of
 
@@ -54,24 +60,28 @@ def read_blocks(path: Path, options: ReadOptions, problems: Problems) -> Iterato
     """The rows of a file."""
     header: Header | None = None
     names: tuple[str, ...] | None = None
+    columns: Columns | None = None
     rows = repeated = 0
     for lines in read_lines(path, options.encoding):
         if header is None:
             header = parse_header(str(path), lines.texts[0], options)
             if header.labels is not None:
-                names = tuple(map(str, range(header.labels)))
+                names = _names(path, header.labels, options, problems)
+                columns = Columns(numbered=True)
                 lines = Lines(lines.first + 1, lines.texts[1:])
         before = problems.count
-        block = _block(lines, header, options, problems)
+        block = _block(lines, header, names, options, problems)
         repeated += _sum_repeated(block, repeated, problems)
         rows += len(block.labels) + problems.count - before
-        block.label_names = names
+        block.label_names, block.columns = names, columns
         if block.labels:
             yield block
     if repeated > 1:
         problems.notes.append(f"{path}: {repeated:,} features were repeated in all")
     if header and header.samples is not None and rows != header.samples:
-        problems.doubt(1, f"the header announces {header.samples:,} rows, the file has {rows:,}")
+        problems.doubt(
+            1, f"the header announces {counted(header.samples, 'row')}, the file has {rows:,}"
+        )
 
 
 def parse_header(file: str, line: str, options: ReadOptions) -> Header:
@@ -92,7 +102,55 @@ def parse_header(file: str, line: str, options: ReadOptions) -> Header:
     return Header(samples, features, labels)
 
 
-def _block(lines: Lines, header: Header, options: ReadOptions, problems: Problems) -> Block:
+def names_path(path: Path) -> Path:
+    """Where the names of a file's labels stand: ``x.labels`` for ``x.svm`` and ``x.svm.gz``."""
+    if path.suffix.lower() in COMPRESSED_SUFFIXES:
+        path = path.with_suffix("")
+    return path.with_suffix(".labels")
+
+
+def lists_beside(path: Path) -> tuple[Path, Path]:
+    """Where names of a file's labels may stand: its own list, and else its folder's."""
+    return names_path(path), path.parent / LABELS_FILE
+
+
+def _names(path: Path, count: int, options: ReadOptions, problems: Problems) -> tuple[str, ...]:
+    """The names of the labels that a header announces: given, listed beside the file, or numbers.
+
+    Raises:
+        UserError: another number of names is given, or listed in the file's own list.
+    """
+    own, shared = lists_beside(path)
+    if not options.labelled:
+        return numbers(count)
+    if options.label_names is not None:
+        names, place = options.label_names, "label_names"
+    elif own.is_file():
+        names, place = tuple(list_label_names(own)), str(own)
+    elif shared.is_file():
+        names, place = tuple(list_label_names(shared)), str(shared)
+        if len(names) != count:  # of other data, perhaps
+            problems.notes.append(
+                f"{path}: {counted(count, 'label')}, and {shared} beside it lists {len(names):,}: "
+                "not used"
+            )
+            return numbers(count)
+    else:
+        return numbers(count)
+    if len(names) != count:
+        raise UserError(
+            f"{path}, line 1: the header announces {count:,} labels, {place} has {len(names):,}"
+        )
+    return names
+
+
+def _block(
+    lines: Lines,
+    header: Header,
+    names: Sequence[str] | None,
+    options: ReadOptions,
+    problems: Problems,
+) -> Block:
     rows: list[tuple[int, re.Match[str]]] = []
     for number, line in enumerate(lines.texts, lines.first):
         found = _ROW.fullmatch(line)
@@ -102,7 +160,7 @@ def _block(lines: Lines, header: Header, options: ReadOptions, problems: Problem
             column, message = _syntax_problem(line)
             problems.add(number, message, column=column)
     try:
-        return _assembled(rows, header, options)
+        return _assembled(rows, header, names, options)
     except (ValueError, OverflowError):  # some number is not one, or out of bounds: find the row
         within = []
         for number, row in rows:
@@ -111,11 +169,14 @@ def _block(lines: Lines, header: Header, options: ReadOptions, problems: Problem
                 within.append((number, row))
             else:
                 problems.add(number, problem[1], column=problem[0])
-        return _assembled(within, header, options)
+        return _assembled(within, header, names, options)
 
 
 def _assembled(
-    rows: list[tuple[int, re.Match[str]]], header: Header, options: ReadOptions
+    rows: list[tuple[int, re.Match[str]]],
+    header: Header,
+    names: Sequence[str] | None,
+    options: ReadOptions,
 ) -> Block:
     """Make a block of rows whose syntax is right; ValueError where a number is out of bounds."""
     labels: list[str] = []
@@ -123,8 +184,8 @@ def _assembled(
     tokens: list[str] = []
     ends = [0]
     for _, row in rows:
-        names, features = row.groups()
-        row_labels = names.split(",") if names else []
+        listed, features = row.groups()
+        row_labels = listed.split(",") if listed else []
         labels += row_labels
         label_counts.append(len(row_labels))
         tokens += features.replace(":", " ").split()
@@ -141,7 +202,7 @@ def _assembled(
     if not header.sure:
         width = int(indices.max()) + 1 if len(indices) else 0
     matrix = sparse.csr_array((values, indices, np.array(ends)), shape=(len(rows), width))
-    named = iter(map(str, columns.tolist()))
+    named = map(str if names is None else names.__getitem__, columns.tolist())
     sets = [tuple(itertools.islice(named, count)) for count in label_counts]
     return Block(
         labels=list(sets) if options.labelled else [()] * len(rows),
@@ -209,7 +270,7 @@ def looks_like(lines: Sequence[str]) -> bool:
 
 
 def write(dataset: Dataset, stream: TextIO) -> None:
-    """Write a header and a row per sample; labels are written by their index."""
+    """Write a header and a row per sample; labels are written by their position."""
     features: Any = sparse.csr_array(features_of(dataset))
     features.sort_indices()
     labels: Any = dataset.labels.sorted_indices()

@@ -1,0 +1,135 @@
+"""Lists of label names, one per line: where they stand and what they may hold."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zlpr._errors import UserError
+from zlpr.data.columns import Columns
+from zlpr.data.files import read_lines
+from zlpr.data.problems import quote
+
+if TYPE_CHECKING:
+    from zlpr.data.dataset import Dataset
+
+LABELS_FILE = "labels.txt"
+"""What a folder of data calls the list of its labels, one per line, in order."""
+
+_EMPTY_WORDS = frozenset(["nan", "none", "null", "n/a", "na", "<na>"])
+"""What other programs write for an empty cell."""
+
+LabelNames = Sequence[str] | str | Path
+"""Label names in order, or the file that lists them, one per line."""
+
+
+def list_label_names(names: LabelNames) -> list[str]:
+    """Label names as a list, read from a file where a path is given; no name may repeat."""
+    if isinstance(names, str | Path):
+        path = Path(names)
+        lines = [line for block in read_lines(path) for line in block.texts]
+        names = [line.strip() for line in lines if line.strip()]
+        place = f"{path}: "
+    else:
+        place = "label_names: "
+    if len(set(names)) != len(names):
+        seen: set[str] = set()
+        twice = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise UserError(f"{place}the label {quote(twice)} is listed twice")
+    return list(names)
+
+
+def listing(names: Iterable[str], file: str) -> str:
+    """The text of a file that `list_label_names` reads back."""
+    held = list(names)
+    unlistable = [name for name in held if name != " ".join(name.split()) or not name]
+    if unlistable:
+        raise UserError(f"the label {unlistable[0]!r} cannot stand on a line of {file}")
+    return "".join(f"{name}\n" for name in held)
+
+
+def numbers(count: int) -> tuple[str, ...]:
+    """The names of labels that only have numbers, from "0" on."""
+    return tuple(map(str, range(count)))
+
+
+def is_number(name: str) -> bool:
+    """Whether a label's name is a whole number, so that it could be taken for a position."""
+    return name.isascii() and name.isdigit()
+
+
+def label_order(names: Iterable[str]) -> Callable[[str], tuple[int, str]] | None:
+    """The key to sort label names by: as numbers where all are, as text otherwise."""
+    if not all(map(is_number, names)):
+        return None
+
+    def by_size(name: str) -> tuple[int, str]:  # int() refuses thousands of digits
+        digits = name.lstrip("0")
+        return len(digits), digits
+
+    return by_size
+
+
+def doubts(names: Sequence[str], delimiter: str | None = None) -> Iterator[str]:
+    """What looks wrong about the names of labels that a file does not list, at most once each kind.
+
+    Args:
+        names: of all labels, none of them twice.
+        delimiter: what separated them in a cell, if anything did.
+
+    Examples:
+        >>> list(doubts(["a", "b", "a;c"], "|"))
+        ["the label 'a;c' holds ';', where labels are separated by '|': is it several?"]
+    """
+    empty = next((name for name in names if name.lower() in _EMPTY_WORDS), None)
+    if empty is not None:
+        yield f"a label is called {quote(empty)}; was its cell empty?"
+    broken = next((name for name in names if "\n" in name or "\r" in name), None)
+    if broken is not None:
+        yield f"the label {quote(broken)} holds a line break; was a cell cut in the wrong place?"
+    first: dict[str, str] = {}
+    for name in names:
+        other = first.setdefault(" ".join(name.casefold().split()), name)
+        if other is not name:
+            yield (
+                f"the labels {quote(other)} and {quote(name)} differ in case or spaces alone; they "
+                "count as two"
+            )
+            break
+    joined = _joined_label(names, delimiter) if delimiter else None
+    if joined is not None:
+        yield (
+            f"the label {quote(joined[0])} holds {joined[1]!r}, where labels are separated by "
+            f"{delimiter!r}: is it several?"
+        )
+
+
+def _joined_label(names: Sequence[str], delimiter: str) -> tuple[str, str] | None:
+    """A label that may be several, and what would separate them.
+
+    A comma belongs to many a name: it counts where a side of it is a label of its own.
+    """
+    known = set(names)
+    for sign in ";,":
+        for name in names if sign != delimiter else ():
+            pieces = name.split(sign)
+            if len(pieces) > 1 and (sign == ";" or any(piece.strip() in known for piece in pieces)):
+                return name, sign
+    return None
+
+
+def counts_labels(data: "Dataset", names: Sequence[str], like: Columns | None) -> bool:
+    """Whether the labels of data are numbers that count a model's labels, and not names.
+
+    They are where the file itself counts as many labels and names none of them (an svm file with a
+    header), or where the model's training data was read so and no name is a number.
+
+    Args:
+        data: in its own labels.
+        names: the model's labels.
+        like: how the model's training data was read.
+    """
+    if data.columns is not None and data.columns.numbered:
+        return data.label_names == numbers(len(names)) != tuple(names)
+    if like is None or not like.numbered or any(map(is_number, names)):
+        return False
+    return all(map(is_number, data.label_names))

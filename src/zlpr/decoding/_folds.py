@@ -1,0 +1,30 @@
+"""Cross-validation on validation data: what is chosen there is judged on samples it did not see."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zlpr.decoding._rule import Validation
+
+FOLDS = 5
+FEW_SAMPLES = 50
+"""Below, a choice among many would be one among accidents: only what is simplest is weighed."""
+MOST_SAMPLES = 5000
+"""Nothing is weighed on more; a larger validation part is thinned evenly."""
+TOLERANCE = 0.5
+"""Standard errors by which what is simpler may be behind the best."""
+
+
+def thinned(data: Validation) -> Validation:
+    """All of the samples, or `MOST_SAMPLES` of them at most, evenly."""
+    return data.select(np.arange(0, len(data.true), -(-len(data.true) // MOST_SAMPLES)))
+
+
+def folds_of(data: Validation) -> Iterator[tuple[NDArray[np.int64], Validation, Validation]]:
+    """Places of a fold's samples, the data without them, and the fold; the same in every call."""
+    order = np.random.default_rng(0).permutation(len(data.true))
+    for fold in np.array_split(order, FOLDS):
+        held = np.sort(fold)
+        rest = np.setdiff1d(np.arange(len(order)), held)
+        yield held, data.select(rest), data.select(held)
