@@ -468,18 +468,23 @@ def _load_parts(folder: Path, how: Mapping[str, Any]) -> Dataset:
 _SHARD = re.compile(r"(.+)-\d+-of-\d+")
 
 
+def part_of(path: Path) -> SplitName | None:
+    """Which part of its folder's data a file is, by its name; None where it is no file of data."""
+    stem = path.name.partition(".")[0]
+    shard = _SHARD.fullmatch(stem)
+    part = split_name(re.split("[-_]", shard.group(1) if shard else stem)[-1])
+    return part if path.is_file() and plain_suffix(path) in SUFFIXES else None
+
+
 def _part_files(folder: Path) -> dict[SplitName, list[Path]]:
     """The files of each part: one, or all its shards in order."""
     found: dict[SplitName, list[Path]] = {}
     for path in sorted(folder.iterdir()):
-        stem = path.name.partition(".")[0]
-        shard = _SHARD.fullmatch(stem)
-        base = shard.group(1) if shard else stem
-        part = split_name(re.split("[-_]", base)[-1])
-        if part is None or not path.is_file() or plain_suffix(path) not in SUFFIXES:
+        part = part_of(path)
+        if part is None:
             continue
         others = found.setdefault(part, [])
-        if others and not shard:
+        if others and not _SHARD.fullmatch(path.name.partition(".")[0]):
             raise UserError(f"{folder}: both {others[0].name} and {path.name} are the {part} part")
         others.append(path)
     return {name: found[name] for name in SPLIT_NAMES if name in found}

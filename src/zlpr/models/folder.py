@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from zlpr import __version__, decoding
-from zlpr._atomic import folder_beside, locked
+from zlpr._atomic import behind_link, folder_beside, locked
 from zlpr._digest import file_digest
 from zlpr._errors import UserError
 from zlpr.models.base import FittedModel, TrainingRecord
@@ -46,7 +46,7 @@ def save(model: FittedModel, folder: str | os.PathLike[str], *, overwrite: bool 
             another process is writing to it.
         OSError: it cannot be written, as on a full disk; what was there is untouched.
     """
-    target = _followed(Path(folder))
+    target = behind_link(folder)
     with folder_beside(target) as beside:
         check_writable(target, overwrite=overwrite)
         parts = model.save_parts(beside)
@@ -191,15 +191,10 @@ def claim_folder(target: Path, *, overwrite: bool = False) -> Iterator[None]:
     Raises:
         UserError: another process has claimed it, or it holds a model or something else.
     """
-    target = _followed(target)
+    target = behind_link(target)
     with locked(target):
         check_writable(target, overwrite=overwrite)
         yield
-
-
-def _followed(target: Path) -> Path:
-    """Where a link leads, be it to nothing: the folder there is the one to replace."""
-    return target.resolve() if target.is_symlink() else target
 
 
 def _swap(beside: Path, target: Path) -> None:
@@ -234,6 +229,7 @@ def _discard(previous: Path, target: Path) -> None:
 
 def check_writable(target: Path, *, overwrite: bool = False) -> None:
     """Refuse a folder that is not empty: its content is somebody's, and so is a model in it."""
+    target = behind_link(target)
     previous = _previous(target)
     if previous.exists() and not target.exists():
         previous.replace(target)  # a save was interrupted between its two renames
