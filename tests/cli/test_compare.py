@@ -200,7 +200,7 @@ def test_data_is_read_as_the_flags_say(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("zlpr.compare.plan", stop)
     flags = ["--text", "body", "--labels", "0", "--labels", "1", "--no-header"]
     assert main(["compare", "--data", "a.csv", "b.csv", *flags]) == 2
-    expected = {"text": "body", "labels": [0, 1], "header": False}
+    expected = {"text": "body", "labels": ["0", "1"], "header": False}  # names or positions
     assert [entry.read for entry in made[0].data] == [expected, expected]
     assert main(["compare", "--text", "body"]) == 2
     assert "--text goes with --data" in capsys.readouterr().err
