@@ -122,11 +122,6 @@ def prepare(
     return Cells(within_limits(scores), truth, Weighting(label_mask, weight, positive))
 
 
-def as_numbers(targets: Tensor, dtype: torch.dtype) -> Tensor:
-    """Targets in a floating-point dtype; booleans by way of their bytes, six times as fast."""
-    return (targets.view(torch.uint8) if targets.dtype is torch.bool else targets).to(dtype)
-
-
 def within_limits(values: Tensor) -> Tensor:
     """Values held to the limit of scores."""
     limit = largest_score(values.dtype)

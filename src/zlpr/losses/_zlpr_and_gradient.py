@@ -24,8 +24,14 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from zlpr.losses._arguments import NO_WEIGHTING, Weighting, wants_triton, working_dtype
-from zlpr.losses._cells import as_numbers, held
+from zlpr.losses._arguments import (
+    NO_WEIGHTING,
+    Weighting,
+    as_numbers,
+    wants_triton,
+    working_dtype,
+)
+from zlpr.losses._cells import held
 from zlpr.losses._reduce import Reduction, check_reduction, reduce
 
 # Cells of a block: its three intermediate results take two megabytes in float32 and stay near the

@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from zlpr.losses._arguments import Weight, check_number
-from zlpr.losses._cells import Cells, as_numbers, prepare
+from zlpr.losses._arguments import Weight, as_numbers, check_number
+from zlpr.losses._cells import Cells, prepare
 from zlpr.losses._logsumexp import softplus
 from zlpr.losses._module import LossModule
 from zlpr.losses._reduce import Reduction, reduce

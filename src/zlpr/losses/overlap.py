@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from zlpr.losses._arguments import Weight, check_number, check_weight, working_dtype
-from zlpr.losses._cells import Cells, as_numbers, limited_weight, prepare
+from zlpr.losses._arguments import Weight, as_numbers, check_number, check_weight, working_dtype
+from zlpr.losses._cells import Cells, limited_weight, prepare
 from zlpr.losses._module import LossModule
 from zlpr.losses._reduce import (
     ONE_PROCESS,
