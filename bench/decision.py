@@ -332,6 +332,30 @@ def show(metric: str, summary: dict[str, Any]) -> None:
     )
 
 
+def draw(summaries: dict[str, dict[str, Any]], path: Path) -> None:
+    """A panel per metric: what `auto` and the best rule by hindsight gain on one threshold."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9.6, 3.6), layout="constrained")
+    axes = figure.subplots(1, len(summaries), sharey=True)
+    for axis, (metric, summary) in zip(axes, summaries.items(), strict=True):
+        names = list(summary["sets"])[::-1]
+        rows = [summary["sets"][name] for name in names]
+        gains = [row["auto"] - row["threshold"] for row in rows]
+        best = [row[row["best"]] - row["threshold"] for row in rows]
+        axis.axvline(0, color="#9b9a97", linestyle=":")
+        axis.scatter(best, names, s=60, facecolors="none", edgecolors="#d9730d", label="best rule")
+        axis.scatter(gains, names, s=20, color="#0b6e99", label="auto")
+        axis.set_title(metrics.info(metric).words, fontsize=10)
+        axis.set_xlabel("points above one threshold")
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.grid(alpha=0.25)
+    handles, names = axes[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=2, frameon=False)
+    with replacing(path) as beside:
+        figure.savefig(beside, format=path.suffix.lstrip("."), dpi=150)
+
+
 def show_probabilities(
     found: dict[str, list[dict[str, Any]]], losses: dict[str, dict[str, float]]
 ) -> None:
@@ -354,6 +378,7 @@ def main() -> int:
     parser.add_argument(
         "--tolerance-study", action="store_true", help="choose and judge on halves of validation"
     )
+    parser.add_argument("--figure", type=Path, help="draw what is gained on one threshold")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=list(SETS))
     parser.add_argument("--json", action="store_true")
@@ -376,6 +401,8 @@ def main() -> int:
         }
         for kind in ("calibrator", "marginals", "chosen")
     }
+    if args.figure:
+        draw(summaries, args.figure)
     if args.json:
         print(json.dumps({**summaries, "log_loss": losses}, indent=1))
     else:
