@@ -1,6 +1,6 @@
 """Mutated files for every reader: each is read, or refused in one line that names it.
 
-    python bench/fuzz_readers.py [--cases 10000] [--seed 0] [--keep FOLDER] [--json]
+    python bench/fuzz_readers.py [--cases 10000] [--seed 0] [--kinds K …] [--keep FOLDER] [--json]
 
 Good files of every format (tables, JSON, Parquet, fastText, LibMultiLabel, sparse features, ARFF
 with its XML, Hugging Face folders, folders of parts, lines, the publishers' own forms), plain and
@@ -105,9 +105,9 @@ class Specimen:
 
 def specimens() -> list[Specimen]:
     """One good specimen for every reader and every compression."""
-    found = [*_texts(), *_features(), *_sources()]
+    found = [*_texts(), *_arrow(), *_features(), *_sources()]
     for specimen in list(found):
-        if len(specimen.files) == 1 and not specimen.source and specimen.name != "parquet":
+        if len(specimen.files) == 1 and not specimen.source and ".parquet" not in specimen.entry:
             ((name, content),) = specimen.files.items()
             for ending, compress in COMPRESS.items():
                 files = {name + ending: compress(content)}
@@ -144,6 +144,41 @@ def _texts() -> list[Specimen]:
     found.append(Specimen("indicators", {"i.csv": indicators.encode()}, "i.csv"))
     found.append(Specimen("lists", {"l.csv": lists.encode()}, "l.csv"))
     found.append(Specimen("lines", {"l.txt": lines.encode()}, "l.txt", {"labelled": False}))
+    return found
+
+
+def _arrow() -> list[Specimen]:
+    """Columns in the forms that other writers give them: dictionaries, long texts, compressed."""
+    import pyarrow
+    from pyarrow import parquet
+
+    table = pyarrow.table(
+        {
+            "id": pyarrow.array(range(60), pyarrow.int16()),
+            "text": pyarrow.array(["some words", "中文 text", ""] * 20, pyarrow.large_string()),
+            "labels": pyarrow.array([["a"], ["b", "a"], []] * 20),
+            "split": pyarrow.array(["train", "test", "train"] * 20).dictionary_encode(),
+        }
+    )
+    described = b'{"_data_files": [{"filename": "data.arrow"}]}'
+    found = []
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        for packing in ("snappy", "zstd", "gzip"):
+            name = f"{packing}.parquet"
+            parquet.write_table(table, folder / name, compression=packing, row_group_size=25)
+            found.append(_of(folder / name, f"parquet-{packing}"))
+        for packing in (None, "zstd", "lz4"):
+            options = pyarrow.ipc.IpcWriteOptions(compression=packing)
+            sink = pyarrow.BufferOutputStream()
+            with pyarrow.ipc.new_stream(sink, table.schema, options=options) as stream:
+                stream.write_table(table, max_chunksize=25)
+            files = {
+                "saved/data.arrow": sink.getvalue().to_pybytes(),
+                "saved/state.json": described,
+                "saved/dataset_info.json": b"{}",
+            }
+            found.append(Specimen(f"arrow-{packing or 'plain'}", files, "saved"))
     return found
 
 
@@ -377,7 +412,9 @@ class Worker:
 
 def campaign(args: argparse.Namespace) -> dict[str, Any]:
     """Run the cases and count what came of them."""
-    every = specimens()
+    every = [found for found in specimens() if not args.kinds or found.name in args.kinds]
+    if not every:
+        raise SystemExit(f"--kinds: there are {', '.join(found.name for found in specimens())}")
     rng = random.Random(args.seed)  # noqa: S311 - nothing here is secret
     counts: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     faults, slowest = [], (0.0, "")
@@ -427,6 +464,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Mutated files for every reader.")
     parser.add_argument("--cases", type=int, default=10_000, help="mutated files (10,000)")
     parser.add_argument("--seed", type=int, default=0, help="of the mutations (0)")
+    parser.add_argument("--kinds", nargs="+", default=[], help="damage files of these kinds only")
     parser.add_argument("--seconds", type=float, default=10.0, help="that a file may take (10)")
     parser.add_argument("--megabytes", type=int, default=1024, help="that reading may add (1024)")
     parser.add_argument("--keep", metavar="FOLDER", help="copy the files that caused a fault")

@@ -1,4 +1,5 @@
 import errno
+import json
 import os
 import stat
 import subprocess
@@ -6,7 +7,8 @@ import sys
 
 import pytest
 
-from zlpr._atomic import folder_beside, locked, replacing, write_text
+from zlpr._atomic import folder_beside, is_special, locked, replacing, write_text
+from zlpr._errors import UserError
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
@@ -103,3 +105,76 @@ def test_a_full_disk_names_the_file(tmp_path):
         raise OSError(errno.ENOSPC, "No space left on device")
     assert raised.value.filename == str(tmp_path / "report")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_stays_and_what_it_leads_to_is_written(tmp_path):
+    (tmp_path / "real").mkdir()
+    for name in ("old.txt", "new.txt"):  # there, and not yet
+        (tmp_path / name).symlink_to(tmp_path / "real" / name)
+    (tmp_path / "real" / "old.txt").write_text("old")
+    for name in ("old.txt", "new.txt"):
+        write_text(tmp_path / name, "x")
+        assert (tmp_path / name).is_symlink()
+        assert (tmp_path / "real" / name).read_text() == "x"
+    (tmp_path / "link").symlink_to(tmp_path / "real" / "model")
+    with folder_beside(tmp_path / "link") as beside:
+        assert beside.parent == tmp_path / "real"
+        assert (tmp_path / "real" / ".model.lock").exists()
+
+
+def test_pipes_and_devices_are_written_to_and_stay(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_text(pipe, "through")
+        assert os.read(reader, 100) == b"through"
+    finally:
+        os.close(reader)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert list(tmp_path.iterdir()) == [pipe]
+    # Nothing is written to a device here: were this wrong, root's tests would replace it.
+    assert all(is_special(path) for path in (os.devnull, "/dev/stdout", "/dev/fd/1"))
+    (tmp_path / "file").write_text("x")
+    assert not any(is_special(tmp_path / name) for name in ("file", "none", "."))
+
+
+def test_a_name_that_is_no_utf_8_comes_back_from_json(tmp_path):
+    held = {"path": "caf\udce9.csv"}
+    write_text(tmp_path / "a.json", json.dumps(held, ensure_ascii=False))
+    assert json.loads((tmp_path / "a.json").read_text(encoding="utf-8")) == held
+
+
+def test_a_folder_is_not_replaced_by_a_file(tmp_path):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(UserError, match="folder: a folder; choose another name"):
+        write_text(tmp_path / "folder", "x")
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+@pytest.mark.parametrize("error", [PermissionError, OSError])
+@pytest.mark.parametrize("step", ["tempfile.mkstemp", "pathlib.Path.replace"])
+def test_where_nothing_can_be_written_the_target_is_named(tmp_path, monkeypatch, error, step):
+    """Not the file beside it, which nobody knows; as in a folder that is read-only."""
+    target = tmp_path / "figures.json"
+    number = errno.EACCES if error is PermissionError else errno.EROFS
+
+    def refuse(*_, **__):
+        raise OSError(number, os.strerror(number), str(tmp_path / ".figures.json.abc.part"))
+
+    monkeypatch.setattr(step, refuse)
+    with pytest.raises(error) as raised:
+        write_text(target, "{}")
+    assert raised.value.filename == str(target)
+    monkeypatch.undo()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError(errno.EROFS, "Read-only file system", str(tmp_path / ".model.abc.part"))
+
+    monkeypatch.setattr("tempfile.mkdtemp", refuse)
+    with pytest.raises(OSError, match="Read-only") as raised, folder_beside(tmp_path / "model"):
+        pass
+    assert raised.value.filename == str(tmp_path / "model")

@@ -1,5 +1,6 @@
 import html
 import json
+import os
 import re
 import unicodedata
 
@@ -12,6 +13,8 @@ from zlpr._escape import (
     for_markdown_code,
     for_spreadsheet,
     for_terminal,
+    from_system,
+    to_system,
 )
 
 ESCAPES = "\x1b]0;title\x07 \x1b[2J \x9b31m \x08\x7f\r\n\t"
@@ -88,3 +91,30 @@ def test_code_spans_hold_anything(text):
 def test_no_cell_starts_a_formula(text):
     assert for_spreadsheet(text) == "'" + text
     assert for_spreadsheet("a" + text) == "a" + text
+
+
+def test_bytes_that_python_kept_one_by_one_become_words():
+    """As Python decodes arguments and file names in a locale of ASCII."""
+    kept = "标签 é".encode().decode("ascii", "surrogateescape")
+    assert from_system(kept) == "标签 é"
+    assert for_terminal(kept) == "标签 é"
+    assert json.loads(for_json(json.dumps([kept], ensure_ascii=False))) == ["标签 é"]
+
+
+@pytest.mark.parametrize("text", ["caf\udce9", "\ud800", "\udce6\udc96", "a\udce9标\udce7"])
+def test_bytes_that_are_no_utf_8_are_spelled_out(text):
+    for shown in (from_system(text), for_terminal(text)):
+        shown.encode()
+        assert "\\ud" in shown
+
+
+def test_json_can_do_with_ascii():
+    written = for_json('["标签 👩 \x9b"]', ascii_only=True)
+    assert written.isascii()
+    assert json.loads(written) == ["标签 👩 \x9b"]
+
+
+def test_names_of_our_making_are_utf_8_on_the_disk(tmp_path):
+    (tmp_path / to_system("标签")).touch()
+    (made,) = tmp_path.iterdir()
+    assert os.fsencode(made.name) == "标签".encode()

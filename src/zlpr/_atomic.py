@@ -13,6 +13,9 @@ from pathlib import Path
 
 from zlpr._errors import UserError
 
+_STREAMS = frozenset(["/dev/stdout", "/dev/stderr"])
+_DESCRIPTORS = frozenset([Path("/dev/fd"), Path("/proc/self/fd")])
+
 # Of this process, by the lock's path, and how often each was taken.
 _held: dict[Path, tuple[int, int]] = {}
 
@@ -21,45 +24,77 @@ _held: dict[Path, tuple[int, int]] = {}
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Give a temporary path beside `path`; rename it to `path` if the block succeeds.
 
-    On any exception the temporary file is removed and `path` keeps its previous content.
+    On any exception the temporary file is removed and `path` keeps its previous content. A link
+    stays a link, to a new file. What is no ordinary file, such as a pipe or a device, is given
+    itself: nothing can take its place.
+
+    Raises:
+        UserError: `path` is a folder.
 
     Examples:
         >>> with replacing("figures.json") as beside:  # doctest: +SKIP
         ...     beside.write_text("{}")
     """
-    target = Path(path)
+    if is_special(path):
+        with naming(Path(path)):
+            yield Path(path)
+        return
+    target = behind_link(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
-    os.close(handle)
-    beside = Path(name)
-    try:
-        with naming(target):
+    with naming(target):
+        if target.is_dir():
+            raise UserError(f"{target}: a folder; choose another name to write to")
+        handle, name = tempfile.mkstemp(
+            dir=target.parent, prefix=f".{target.name}.", suffix=".part"
+        )
+        os.close(handle)
+        beside = Path(name)
+        try:
             yield beside
-        with beside.open("rb") as written:
-            os.fsync(written.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        beside.chmod(0o666 & ~umask)  # mkstemp makes private files; users expect ordinary ones
-        beside.replace(target)
-    finally:
-        beside.unlink(missing_ok=True)
+            with beside.open("rb") as written:
+                os.fsync(written.fileno())
+            umask = os.umask(0)
+            os.umask(umask)
+            beside.chmod(0o666 & ~umask)  # mkstemp makes private files; users expect ordinary ones
+            beside.replace(target)
+        finally:
+            beside.unlink(missing_ok=True)
+
+
+def is_special(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is a pipe, a device or a descriptor of a process: written to, not replaced."""
+    target = Path(path)
+    if str(target) in _STREAMS or target.parent in _DESCRIPTORS:  # perhaps of an ordinary file
+        return True
+    return target.exists() and not target.is_file() and not target.is_dir()
+
+
+def behind_link(path: str | os.PathLike[str]) -> Path:
+    """What a link leads to, there or not; any other path as it is."""
+    return Path(os.path.realpath(path)) if Path(path).is_symlink() else Path(path)
 
 
 @contextlib.contextmanager
 def naming(target: Path) -> Iterator[None]:
-    """Name the target in an error of the system that names no file, as on a full disk."""
+    """Name the target in an error of the system that names no file, or the one beside it."""
     try:
         yield
     except OSError as fault:
-        if fault.filename is None and fault.errno is not None:
+        named = "" if fault.filename is None else Path(os.fsdecode(fault.filename)).name
+        ours = named.startswith(f".{target.name}.") and named.endswith(".part")
+        if fault.errno is not None and (ours or fault.filename is None):
             raise OSError(fault.errno, fault.strerror, str(target)) from fault
         raise
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write a text file in UTF-8, whole or not at all."""
+    r"""Write a text file in UTF-8, whole or not at all.
+
+    Half of a surrogate pair, as in the name of a file in another encoding, is spelled ``\udce9``:
+    what JSON calls it too, so that the name comes back.
+    """
     with replacing(path) as beside:
-        beside.write_text(text, encoding="utf-8")
+        beside.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 @contextlib.contextmanager
@@ -72,15 +107,15 @@ def folder_beside(target: Path, *, patience: float = 30.0) -> Iterator[Path]:
         target: the folder that is to be written.
         patience: seconds to wait for another process that writes it.
     """
+    target = behind_link(target)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with locked(target, patience=patience):
+    with locked(target, patience=patience), naming(target):
         for leftover in target.parent.glob(f".{_escaped(target.name)}.*.part"):
             shutil.rmtree(leftover, ignore_errors=True)
         name = tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
         beside = Path(name)
         try:
-            with naming(target):
-                yield beside
+            yield beside
         finally:
             shutil.rmtree(beside, ignore_errors=True)
 
@@ -96,6 +131,7 @@ def locked(target: Path, *, patience: float = 0.0) -> Iterator[None]:
     Raises:
         UserError: another process has it.
     """
+    target = behind_link(target)
     path = target.absolute().with_name(f".{target.name}.lock")
     handle, count = _held.get(path, (-1, 0))
     if count == 0:

@@ -5,6 +5,7 @@ string passes it through the function of this file that is named after the place
 """
 
 import html
+import os
 import re
 
 # Control characters, line and paragraph separators, what turns the direction of writing, what is
@@ -15,7 +16,32 @@ _OBEYED = re.compile(
 )
 _MARKUP = re.compile(r"[\\`*\[\]|~$]|(?<!\w)_|_(?!\w)|^(?:[-+=]+|#{1,6})(?=\s|$)")
 _NUMBERED = re.compile(r"^(\d+)([.)])(?=\s|$)")
+_NOT_ASCII = re.compile("[^\x00-\x7f]")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+
+
+def from_system(text: str) -> str:
+    r"""An argument, or a file's name, in words, whatever encoding the system is set to.
+
+    Where the locale's encoding cannot decode them, Python keeps an argument's bytes as halves of
+    surrogate pairs. Here they are read as UTF-8; those that are none are spelled out. The result
+    can be compared, stored and shown; to open a file, take the name as it came.
+
+    Examples:
+        >>> from_system("r\udcc3\udca9sum\udcc3\udca9"), from_system("r\udce9sum")
+        ('résumé', 'r\\udce9sum')
+    """
+    return _joined(text).encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def to_system(name: str) -> str:
+    r"""A name of our making for a file, in UTF-8 whatever encoding the system is set to.
+
+    Examples:
+        >>> to_system("reviews"), os.fsencode(to_system("résumé"))
+        ('reviews', b'r\xc3\xa9sum\xc3\xa9')
+    """
+    return os.fsdecode(name.encode("utf-8", "surrogateescape"))
 
 
 def for_terminal(text: str, *, keep: str = "") -> str:
@@ -29,17 +55,26 @@ def for_terminal(text: str, *, keep: str = "") -> str:
         >>> for_terminal("red\x1b[2J\n\u202etxt.exe")
         'red\\x1b[2J\\n\\u202etxt.exe'
     """
-    return _OBEYED.sub(lambda found: found[0] if found[0] in keep else _spelled(found[0]), text)
+    return _OBEYED.sub(
+        lambda found: found[0] if found[0] in keep else _spelled(found[0]), _joined(text)
+    )
 
 
-def for_json(text: str) -> str:
+def for_json(text: str, *, ascii_only: bool = False) -> str:
     r"""A JSON text that means the same, with the same characters as JSON's own escapes.
+
+    Args:
+        text: JSON in Unicode.
+        ascii_only: also every character that ASCII lacks.
 
     Examples:
         >>> for_json('["\x9b2J"]')
         '["\\u009b2J"]'
     """
-    return _OBEYED.sub(lambda found: found[0] if found[0] in "\n\r\t" else _as_json(found[0]), text)
+    text = _OBEYED.sub(
+        lambda found: found[0] if found[0] in "\n\r\t" else _as_json(found[0]), _joined(text)
+    )
+    return _NOT_ASCII.sub(lambda found: _as_json(found[0]), text) if ascii_only else text
 
 
 def for_markdown(text: str) -> str:
@@ -76,6 +111,14 @@ def for_spreadsheet(cell: str) -> str:
         ("'=1+1", 'sum')
     """
     return f"'{cell}" if cell.startswith(_FORMULA) else cell
+
+
+def _joined(text: str) -> str:
+    """With UTF-8 where Python kept its bytes one by one; other halves of pairs stay as they are."""
+    try:
+        return text.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # a half that stands for no byte
+        return text
 
 
 def _spelled(character: str) -> str:

@@ -143,3 +143,21 @@ def test_errors_repeat_what_was_typed_without_obeying_it(capsys):
     shown = capsys.readouterr().err
     assert "\x1b" not in shown
     assert shown.count("\\x1b") == 3
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_tables_are_laid_out_as_they_are_printed(encoding, script):
+    rows = [["ranking loss ↓", "0.1"], ["标签", "10.5"], ["plain", "2"]]
+    path = script(f"from zlpr.cli._console import print_table; print_table(['name', '值'], {rows})")
+    done = shell(f"python {path}", PYTHONIOENCODING=encoding)
+    lines = done.stdout.splitlines()
+    widths = {_console.display_width(line) for line in lines}
+    assert len(widths) == 1, done.stdout  # the last column is set to the right
+    assert lines[2].startswith("ranking loss " + ("↓" if encoding == "utf-8" else "\\u2193"))
+
+
+@pytest.mark.parametrize(
+    ("text", "width"), [("ไทย", 3), ("ที่", 1), ("हिन्दी", 5), ("می‌خواهم", 7), ("❤️", 1), ("標", 2)]
+)
+def test_marks_over_other_characters_take_no_room(text, width):
+    assert _console.display_width(text) == width

@@ -116,7 +116,7 @@ def test_a_number_that_the_model_does_not_know_is_not_another_label(tmp_path, ca
     capsys.readouterr()
     assert main(["evaluate", model, more]) == 2
     shown = capsys.readouterr()
-    assert "5 labels of 1 unknown kinds: '0'" in shown.err
+    assert "5 labels of 1 unknown kind: '0'" in shown.err
     assert shown.out.count("read ") == 1
     assert main(["evaluate", model, more, "--unknown-labels", "drop", "--json"]) == 0
     shown = capsys.readouterr()
@@ -141,7 +141,7 @@ def test_a_model_of_numbers_that_count_names_reads_other_files_alike(tmp_path, c
     assert "positions among the model's" in shown.err
     strange = _ratings(tmp_path / "strange.csv", {"meh": 1, "odd": 3}, 5)
     assert main(["evaluate", model, strange, "--json"]) == 2
-    assert "unknown kinds: '3'" in capsys.readouterr().err
+    assert "unknown kind: '3'" in capsys.readouterr().err
     # The training file itself is known again, though some of its labels are but numbers there.
     assert main(["evaluate", model, train, "--json"]) == 0
     assert "test part" in capsys.readouterr().err
@@ -162,7 +162,7 @@ def test_labels_of_svm_files_with_and_without_a_header(tmp_path, capsys):
     (tmp_path / "strange.svm").write_text(rows({1: 1, 2: 2}, 5))
     capsys.readouterr()
     assert main(["evaluate", model, str(tmp_path / "strange.svm")]) == 2
-    assert "unknown kinds: '2'" in capsys.readouterr().err
+    assert "unknown kind: '2'" in capsys.readouterr().err
     # Under a header of as many labels as the model has, they are positions, whatever their names.
     (tmp_path / "counted.svm").write_text("15 15 3\n" + rows({0: 1, 1: 3, 2: 7}, 5))
     assert main(["evaluate", model, str(tmp_path / "counted.svm"), "--json"]) == 0
@@ -182,4 +182,46 @@ def test_the_data_of_the_training_shows_its_test_part(tmp_path, capsys):
     assert json.loads(output.out)["metrics"] == trained["metrics"]["test"]
     assert "test part" in output.err
     assert main(["evaluate", str(tmp_path / "m"), "demo", "--json", "--part", "all"]) == 0
-    assert json.loads(capsys.readouterr().out)["samples"] == 6000
+    output = capsys.readouterr()
+    assert json.loads(output.out)["samples"] == 6000
+    assert "trained on a part of this data" in output.err
+
+
+def test_data_that_a_model_was_trained_on_is_known_again_by_its_texts(tmp_path, capsys):
+    rows = [f"{word} thing{i % 7} of {i},{word}" for i in range(100) for word in ("red", "blue")]
+    (tmp_path / "a.csv").write_text("text,labels\n" + "\n".join(rows))
+    folder, model, other = (str(tmp_path / name) for name in ("parts", "m", "other"))
+    assert main(["data", "split", str(tmp_path / "a.csv"), "--out", folder]) == 0
+    settings = ["--regularisation", "1", "--json"]
+    assert main(["train", folder, "--out", model, *settings]) == 0
+    assert main(["train", str(tmp_path / "a.csv"), "--out", other, *settings]) == 0
+    capsys.readouterr()
+
+    def note(*words):
+        assert main(["evaluate", *words, "--json"]) == 0
+        return capsys.readouterr().err
+
+    for made in (model, other):  # from the folder, and from the file that is divided so
+        assert "trained on this very data" in note(made, f"{folder}/train.jsonl")
+        assert "chosen on this very data" in note(made, f"{folder}/validation.jsonl")
+        assert "very data" not in note(made, f"{folder}/test.jsonl")
+        assert "trained on this very data" in note(made, folder, "--part", "train")
+        assert "trained on a part of this data" in note(made, folder, "--part", "all")
+        assert "note:" not in note(made, folder)
+    assert "trained on a part of this data" in note(model, str(tmp_path / "a.csv"))
+
+
+def test_numbers_of_labels_that_the_model_lacks_are_refused_or_dropped(tmp_path, capsys):
+    table, strange = tmp_path / "a.svm", tmp_path / "b.svm"
+    table.write_text("".join(f"{i % 2} 0:{i % 2} 1:{1 + i / 1000}\n" for i in range(200)))
+    strange.write_text("0 0:0 1:1\n1,7 0:1 1:1\n")
+    model = str(tmp_path / "model")
+    assert main(["train", str(table), "--out", model, "--regularisation", "0.1"]) == 0
+    assert main(["evaluate", model, str(strange)]) == 2
+    said = capsys.readouterr().err
+    assert "1 label of 1 unknown kind: '7'" in said
+    assert "--unknown-labels drop" in said
+    assert main(["evaluate", model, str(strange), "--unknown-labels", "drop", "--json"]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["samples"] == 2
+    assert "left out 1 label of 1 unknown kind: '7'" in captured.err

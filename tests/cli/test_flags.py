@@ -15,6 +15,9 @@ def test_examples_in_the_documentation_hold():
     [
         ("one,two\nhello,there\n", "--labels"),
         ("first row\tx\n", "--no-header with --text 0"),
+        ("文本,标签\n今天 天气 很 好,天气\n明天 天气,天气\n", "--text '文本' --labels '标签'"),
+        ("编号,标签,文本\n1,雨,今天 下雨\n2,雨,明天 下雨\n", "--text '文本' --labels '标签'"),
+        ("it's,x\nred words here,a\nblue words,a\n", """--text "it's" --labels 'x'"""),
         ("text,labels\n\xe9,a\n".encode("latin-1"), "--encoding 'gb18030'"),
     ],
 )
@@ -28,3 +31,9 @@ def test_advice_is_in_the_words_of_the_command_line(content, advice, tmp_path, c
 def test_other_words_stay_as_they_are():
     message = "fractions=(1.0, 1.0, 1.0): expected three shares; subtext=1"
     assert _flags.in_flags(message) == message
+
+
+def test_words_that_are_no_utf_8_are_refused(capsys):
+    with pytest.raises(SystemExit):
+        main(["data", "stats", "demo", "--text", "caf\udce9"])
+    assert "argument --text: not UTF-8: 'caf\\udce9'" in capsys.readouterr().err

@@ -1,6 +1,7 @@
 import csv
 import io
 import json
+import os
 import subprocess
 import sys
 
@@ -227,3 +228,59 @@ def test_input_of_another_encoding_is_one_line(folder):
     assert done.returncode == 2
     assert b"standard input: not utf-8" in done.stderr
     assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("encoding", ["hex", "utf-9"])
+def test_an_encoding_that_is_none_is_one_line(folder, tmp_path, encoding, capsys):
+    (tmp_path / "some.txt").write_text("refund\n")
+    for source in (["--file", str(tmp_path / "some.txt")], []):
+        assert main(["predict", folder, *source, "--encoding", encoding]) == 2
+        assert f"no encoding is called '{encoding}'" in capsys.readouterr().err
+
+
+def test_ids_that_only_a_later_file_has_stand_in_the_csv(folder, tmp_path, capsys):
+    (tmp_path / "none.csv").write_text("text\nrefund my order\n")
+    (tmp_path / "some.csv").write_text("id,text\nr1,cannot log in\n")
+    files = [str(tmp_path / "none.csv"), str(tmp_path / "some.csv")]
+    for order in (files, files[::-1]):
+        command = [word for name in order for word in ("--file", name)]
+        assert main(["predict", folder, "--csv", *command]) == 0
+        rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+        assert {row["text"]: row["id"] for row in rows} == {
+            "refund my order": "",
+            "cannot log in": "r1",
+        }
+
+
+def test_blank_lines_of_a_single_column_have_answers_of_their_own(folder, tmp_path, capsys):
+    (tmp_path / "blank.csv").write_text("text\nrefund my order\n\ncannot log in\n")
+    assert main(["predict", folder, "--file", str(tmp_path / "blank.csv")]) == 0
+    assert [answer["text"] for answer in answers(capsys)] == [
+        "refund my order",
+        "",
+        "cannot log in",
+    ]
+
+
+def test_a_text_that_names_a_file_is_doubted(folder, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.csv").write_text("text\nrefund\n")
+    assert main(["predict", folder, "s.csv"]) == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["text"] == "s.csv"
+    assert "note: s.csv is a file" in shown.err
+    assert "--file s.csv" in shown.err
+    for texts in (["s.csv", "refund"], ["refund"], ["x" * 5_000], ["a\0b"]):
+        assert main(["predict", folder, *texts]) == 0
+        assert "is a file" not in capsys.readouterr().err
+
+
+def test_a_pipe_needs_no_overwriting_and_stays(folder, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert main(["predict", folder, "refund", "--out", str(tmp_path / "pipe")]) == 0
+        assert json.loads(os.read(reader, 100_000))["text"] == "refund"
+    finally:
+        os.close(reader)
+    assert (tmp_path / "pipe").is_fifo()

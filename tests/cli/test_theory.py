@@ -62,3 +62,11 @@ def test_an_unknown_topic_is_one_line(topic, capsys):
     assert capsys.readouterr().err == (
         "zlpr: error: no topic 'entropy'; the topics are dependence, link, terms, regret\n"
     )
+
+
+@pytest.mark.parametrize("seed", ["-1", "4294967296"])
+def test_a_seed_out_of_range_is_refused_before_anything_is_computed(seed, capsys):
+    assert main(["theory", "regret", f"--seed={seed}"]) == 2
+    printed = capsys.readouterr()
+    assert not printed.out
+    assert f"--seed is {seed}" in printed.err

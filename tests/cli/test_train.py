@@ -317,3 +317,99 @@ def test_a_setting_of_another_model_is_named_as_a_flag(tmp_path, capsys):
     assert (
         "model linear has no setting --max-length; hf:NAME_OR_PATH has" in capsys.readouterr().err
     )
+
+
+def test_a_checkpoint_that_is_refused_is_not_gone_on_with(file, tmp_path, capsys):
+    out = tmp_path / "model"
+    (tmp_path / "model.checkpoint").mkdir()
+    (tmp_path / "model.checkpoint" / "run.json").write_text('{"loss": "another"}')
+    assert main(["train", str(file), "--out", str(out), "--regularisation", "0.1"]) == 2
+    printed = capsys.readouterr()
+    assert "holds checkpoints of another run" in printed.err
+    assert "going on" not in printed.out + printed.err
+    command = ["train", str(file), "--out", str(out), "--regularisation", "0.1", "--restart"]
+    assert main(command) == 0
+    assert "going on" not in capsys.readouterr().out
+
+
+COLOURS = {"rot": "红色", "blau": "蓝色"}
+
+
+@pytest.fixture
+def chinese(tmp_path):
+    """A table with a Chinese name, header and labels."""
+    rows = [f"{name} 的 东西 {i},{label}" for i in range(100) for name, label in COLOURS.items()]
+    (tmp_path / "数据.csv").write_text("\n".join(["文本,标签", *rows]), encoding="utf-8")
+    return tmp_path
+
+
+def in_ascii(folder, *arguments):
+    """Run a command in a locale of ASCII, where Python keeps the bytes of other characters."""
+    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [sys.executable, "-m", "zlpr", *(argument.encode() for argument in arguments)],
+        cwd=folder,
+        env={**os.environ, **locale},
+        capture_output=True,
+        encoding="ascii",
+    )
+
+
+def test_arguments_mean_the_same_in_a_locale_of_ascii(chinese):
+    columns = ["--text", "文本", "--labels", "标签"]
+    done = in_ascii(chinese, "train", "数据.csv", *columns, "--out", "模型")
+    assert done.returncode == 0, done.stderr
+    assert "\\u6570\\u636e.csv as csv: text from '\\u6587\\u672c'" in done.stdout
+    assert zlpr.load(chinese / "模型").label_names == tuple(sorted(COLOURS.values()))
+    config = json.loads((chinese / "模型" / "config.json").read_text(encoding="utf-8"))
+    assert config["training"]["data"]["name"] == "数据"
+    done = in_ascii(chinese, "predict", "模型", "rot 的 东西")
+    answer = json.loads(done.stdout)
+    assert (answer["text"], answer["labels"]) == ("rot 的 东西", ["红色"])
+    done = in_ascii(chinese, "evaluate", "模型", "没有.csv")
+    assert done.stderr == "zlpr: error: \\u6ca1\\u6709.csv: no such file\n"
+
+
+def test_a_comparison_runs_in_a_locale_of_ascii(chinese):
+    columns = ["--text", "文本", "--labels", "标签"]
+    what = ["--data", "数据.csv", *columns, "--losses", "zlpr", "--seeds", "1", "--workers", "1"]
+    done = in_ascii(chinese, "compare", *what, "--set", "regularisation=0.1", "--out", "比较")
+    assert done.returncode == 0, done.stderr
+    (record,) = (chinese / "比较" / "runs").iterdir()
+    assert record.name.startswith("数据__linear__zlpr__seed0")
+    assert "数据.csv" in json.loads(record.read_text(encoding="utf-8"))["made"]["command"]
+    assert "数据" in (chinese / "比较" / "report.md").read_text(encoding="utf-8")
+
+
+def test_a_file_whose_name_is_no_utf_8_can_be_trained_on(file, tmp_path, capsys):
+    path = tmp_path / os.fsdecode(b"caf\xe9.jsonl")
+    path.write_bytes(file.read_bytes())
+    out = str(tmp_path / os.fsdecode(b"mod\xe8le"))
+    assert main(["train", str(path), "--out", out, "--regularisation", "0.1"]) == 0
+    assert "data: caf\\udce9" in capsys.readouterr().out
+    assert zlpr.load(out).record.data["name"] == "caf\\udce9"
+    assert main(["evaluate", out, str(path), "--json"]) == 0
+    json.loads(capsys.readouterr().out)
+
+
+def test_groups_that_are_named_are_kept_together(tmp_path, capsys):
+    rows = [f"{word} thing{i % 9} {i},{word},u{i % 40}" for i in range(400) for word in ("a", "b")]
+    (tmp_path / "g.csv").write_text("text,labels,user\n" + "\n".join(rows))
+    (tmp_path / "t.csv").write_text("text,labels,user\n" + "\n".join(rows[:60]))
+    train = ["train", str(tmp_path / "g.csv"), "--regularisation", "1", "--json"]
+    train += ["--group", "user", "--out"]
+    assert main([*train, str(tmp_path / "m")]) == 0
+    record = zlpr.load(tmp_path / "m").record.data
+    assert record["split_method"] == "group"
+    parts = divide(load(tmp_path / "g.csv", group="user"), "group", 0)
+    assert record["train_samples"] == len(parts.train)
+    capsys.readouterr()
+    assert main([*train, str(tmp_path / "n"), "--split", "random"]) == 2
+    assert "has groups, which a random split does not keep together" in capsys.readouterr().err
+    both = ["--validation", str(tmp_path / "t.csv"), "--split", "group"]
+    assert main([*train, str(tmp_path / "n"), *both]) == 2
+    assert "nothing is divided where --validation is given" in capsys.readouterr().err
+    # The evaluation of the training file finds its groups again.
+    assert main(["evaluate", str(tmp_path / "m"), str(tmp_path / "g.csv"), "--json"]) == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["samples"] == len(parts.test)

@@ -50,6 +50,12 @@ def test_the_other_plots_come_in_pairs_and_name_the_losses(draw):
         assert plot.description
 
 
+def test_reliability_is_told_in_numbers_as_well():
+    raw, calibrated = figures.reliability_plots([record(loss="bce")], TOY)
+    assert raw.description.endswith("Expected calibration error: bce 0.0800.")
+    assert calibrated.description.endswith("Expected calibration error: bce 0.0200.")
+
+
 def test_what_was_not_recorded_is_not_drawn():
     other = Contest("other", "linear")
     assert figures.training_curves(RECORDS, other) == []

@@ -65,6 +65,12 @@ def test_every_misfit_of_a_file_is_named_at_once():
         assert part in message
 
 
+@pytest.mark.parametrize("seeds", [[-1], [2**32], [], 0, True])
+def test_seeds_that_cannot_be_drawn_by_are_refused(seeds):
+    with pytest.raises(UserError, match="a list of seeds from 0 to 4294967295 was expected"):
+        parse_grid({"seeds": seeds, "data": ["demo"], "losses": ["zlpr"]})
+
+
 @pytest.mark.parametrize("text", ["losses = [", "\xff\xfe"])
 def test_what_is_not_toml_is_said(tmp_path, text):
     (tmp_path / "grid.toml").write_bytes(text.encode("latin-1"))
@@ -214,3 +220,8 @@ def test_empty_cases_count_as_in_scikit_learn_but_for_the_papers_grid():
     asked = replace(demo, training={"empty": "paper"})
     assert {cell.settings.empty for cell in cells(asked)} == {"paper"}
     assert preset("paper").training["empty"] == "paper"
+
+
+def test_the_demo_has_seeds_enough_to_show_a_lead():
+    """Of three seeds the smallest lead that shows is several points wide."""
+    assert len(preset("demo").seeds) >= 5

@@ -54,6 +54,15 @@ def test_file_names_cannot_leave_the_folder(tmp_path):
     assert "/" not in path.name
 
 
+def test_file_names_fit_the_file_system_and_stay_different(tmp_path):
+    long = [record(data="数" * 80 + last, model="hf:" + "m/" * 90) for last in "ab"]
+    paths = {write_record(made, tmp_path) for made in long}
+    assert len(paths) == 2
+    assert all(len(path.name.encode()) < 240 for path in paths)  # the file beside it is longer
+    plain = record(data="Reviews", model="hf:org/name").settings
+    assert plain.file_name().startswith(f"Reviews__hf-org-name__{plain.loss.label}__seed")
+
+
 def test_records_of_another_kind_are_named_and_left(tmp_path):
     good = write_record(record(), tmp_path)
     (tmp_path / "notes.json").write_text("[]")

@@ -1,5 +1,9 @@
+from dataclasses import replace
+
+import pytest
+
 from tests.compare.synthetic import RANKING, grid, record
-from zlpr.compare.results import COLUMNS, FITTED, OWN, THRESHOLD, Contest, Results
+from zlpr.compare.results import COLUMNS, FITTED, OWN, THRESHOLD, Contest, Results, largest_block
 
 
 def test_the_paper_has_22_tables_of_which_6_have_rankers():
@@ -35,3 +39,40 @@ def test_failed_records_have_no_values():
 def test_published_splits_do_not_vary():
     results = Results.from_records([record(split="published")])
     assert results.test_shares[Contest("toy", "linear")] is None
+
+
+def test_the_overlap_of_splits_is_the_mean_over_the_runs():
+    first, second = record(seed=0), record(seed=1)
+    facts = replace(second.outcome.data, train=600, test=150)
+    second = replace(second, outcome=replace(second.outcome, data=facts))
+    for records in ([first, second], [second, first]):
+        share = Results.from_records(records).test_shares[Contest("toy", "linear")]
+        assert share == pytest.approx((100 / 800 + 150 / 600) / 2)
+
+
+@pytest.mark.parametrize(
+    ("runs", "block"),
+    [
+        ({}, set()),
+        ({"a": {0, 1}, "b": {0, 1}}, {0, 1}),
+        ({"a": {0, 1, 2}, "b": {0, 1}}, {0, 1}),  # killed in the third seed
+        ({"a": {0, 1, 2}, "b": {0, 1, 2}, "c": {2}}, {0, 1, 2}),  # one that mostly failed
+        ({"a": {0, 1}, "b": {1, 2}}, {1}),
+    ],
+)
+def test_the_largest_block_without_a_gap_is_compared(runs, block):
+    assert largest_block(runs) == block
+
+
+def test_losses_that_lack_seeds_are_withheld_and_the_others_matched():
+    records = [*grid(losses=("zlpr", "bce")), record(loss="focal", seed=1)]
+    results = Results.from_records(records)
+    matched = results.matched(Contest("toy", "linear"), OWN[0])
+    assert {loss: set(figures) for loss, figures in matched.figures.items()} == {
+        "zlpr": {0, 1, 2},
+        "bce": {0, 1, 2},
+    }
+    assert set(matched.get("focal")) == set(matched.withheld["focal"]) == {1}
+    assert matched.unfinished
+    assert results.unfinished
+    assert not Results.from_records(grid()).unfinished

@@ -178,6 +178,33 @@ def test_without_a_rival_there_is_no_win():
     assert count_wins(results_of({"toy": {"alone": [0.9, 0.8]}}), SUBSET)["alone"] == Wins(0, 0)
 
 
+def test_an_unfinished_grid_is_compared_on_the_seeds_that_are_there():
+    """b is better on every split; a lacks the hard one, which makes its own mean the higher one."""
+    contest = Contest("toy", "linear")
+    results = results_of({"toy": {"a": [0.80, 0.82], "b": [0.81, 0.83, 0.40]}})
+    stand = standing(results, contest, SUBSET)
+    assert stand.best == ("b",)
+    assert count_wins(results, SUBSET) == {"a": Wins(0, 0), "b": Wins(1, 0)}
+
+
+def test_no_loss_is_best_where_no_two_have_a_seed_in_common():
+    contest = Contest("toy", "linear")
+    results = results_of({"toy": {"a": [0.8], "b": [0.9]}})
+    key = (contest, "b", SUBSET.metric.name, SUBSET.decoding)
+    results = replace(results, values={**results.values, key: {7: 0.9}})
+    stand = standing(results, contest, SUBSET)
+    assert (stand.best, stand.within_noise, stand.clear) == ((), (), False)
+    assert count_wins(results, SUBSET) == {"a": Wins(0, 0), "b": Wins(0, 0)}
+
+
+def test_ranks_are_of_matched_seeds():
+    table = {f"set{i}": {"a": [0.9, 0.2], "b": [0.8, 0.1], "c": [0.85]} for i in range(8)}
+    test = rank_test(results_of(table), SUBSET)
+    assert test is None  # c lacks a seed on every set, and two losses are too few
+    both = {f"set{i}": {"a": [0.9, 0.2], "b": [0.8], "c": [0.85]} for i in range(8)}
+    assert rank_test(results_of(both), SUBSET).ranks == (1, 3, 2)
+
+
 def make_blocks(count, order=("a", "b", "c", "d")):
     rng = np.random.default_rng(5)
     return {

@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -39,6 +40,52 @@ def test_what_does_not_show_is_said_with_what_could_have_shown():
 def test_one_seed_claims_nothing():
     answers = told(grid(losses=("zlpr", "bce"), seeds=(0,)))
     assert "one seed cannot tell this from chance" in answers[PRECISION]
+
+
+def test_seeds_that_change_nothing_are_not_called_one_seed():
+    records = [
+        replace(made, outcome=replace(made.outcome, evaluation=first.outcome.evaluation))
+        for loss, quality in (("zlpr", 0.0), ("bce", -0.02))
+        for first in [record(loss=loss, quality=quality)]
+        for made in [record(loss=loss, seed=seed) for seed in range(3)]
+    ]
+    answer = told(records)[PRECISION]
+    assert "with all 3 seeds: they changed nothing and cannot show chance." in answer
+    assert "one seed" not in answer
+
+
+def test_a_loss_that_lacks_seeds_is_said_not_to_be_compared():
+    full = grid(losses=("zlpr", "bce"))
+    answer = told([*full, record(loss="focal", quality=0.3, seed=1)])[PRECISION]
+    assert answer.startswith("zlpr is ahead with")
+    assert answer.endswith("(focal lacks seeds and is not compared.)")
+    assert "one seed" not in answer
+    apart = told([record(loss="zlpr", seed=0), record(loss="bce", seed=1)])
+    assert apart[PRECISION].startswith("no two losses have the same seeds yet")
+
+
+def test_shares_of_empty_predictions_are_of_the_same_runs():
+    def empty(made, share):
+        test = made.outcome.evaluation.test
+        test = replace(test, own={**test.own, "empty_predictions": share})
+        evaluation = replace(made.outcome.evaluation, test=test)
+        return replace(made, outcome=replace(made.outcome, evaluation=evaluation))
+
+    records = [
+        empty(record(loss="zlpr", seed=0), 0.1),
+        empty(record(loss="zlpr", seed=1), 0.9),  # a split that bce has not seen
+        empty(record(loss="bce", seed=0), 0.2),
+    ]
+    answer = told(records)["Samples left without a label"]
+    assert "bce gives no label at all to 20.0\xa0% of the samples, zlpr to 10.0\xa0%" in answer
+
+
+def test_where_decisions_are_alike_no_difference_is_explained():
+    records = [record(loss=loss) for loss in ("zlpr", "bce")]
+    same = records[0].outcome.evaluation
+    records = [replace(r, outcome=replace(r.outcome, evaluation=same)) for r in records]
+    answer = told(records)["What the decision rule changes"]
+    assert answer.endswith("There is no difference to explain.")
 
 
 @pytest.mark.parametrize("seeds", [(0,), (0, 1, 2)])

@@ -31,6 +31,22 @@ def test_every_column_with_figures_has_a_best():
         assert any(cells[place].best for _, cells in table.rows)
 
 
+def test_a_loss_that_lacks_seeds_gets_no_star_and_its_number_of_seeds():
+    records = [*grid(losses=("zlpr", "bce")), record(loss="focal", quality=0.3, seed=1)]
+    table = contest_table(Results.from_records(records), SETTING, OWN)
+    rows = dict(table.rows)
+    assert not any(cell.best or cell.within_noise for cell in rows["focal"])
+    assert all(cell.best for cell in rows["zlpr"])
+    assert {cell.seeds for cell in rows["focal"]} == {1}
+    assert {cell.seeds for cell in rows["zlpr"]} == {None}
+    _, lines = terminal_rows(table)
+    assert all(text.endswith("(n=1)") for text in lines[-2][1:])
+    for text in (to_markdown(table), to_latex(table)):
+        assert text.count("(n=1)") == len(OWN)
+        assert "Not all runs are there" in text
+    assert not contest_table(RESULTS, SETTING).note
+
+
 def test_rankers_have_no_figure_at_an_own_bound():
     table = contest_table(RESULTS, SETTING, OWN)
     cells = dict(table.rows)["lsep"]

@@ -60,7 +60,7 @@ def test_fields_must_fit_together(fields, message):
 
 
 def test_names_must_fit_the_matrix():
-    with pytest.raises(ValueError, match="labels has 1 columns, label_names 2 names"):
+    with pytest.raises(ValueError, match="labels has 1 column, label_names 2 names"):
         Dataset(sparse.csr_array(np.ones((1, 1), dtype=bool)), ("a", "b"), texts=["x"])
 
 

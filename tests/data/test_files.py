@@ -1,11 +1,14 @@
 import bz2
+import errno
 import gzip
 import lzma
+import os
+import socket
 
 import pytest
 
 from zlpr._errors import UserError
-from zlpr.data import files, load, read
+from zlpr.data import demo, files, load, read, write
 from zlpr.data.files import plain_suffix, read_lines
 
 LINE = '{"text": "冰箱坏了 – the fridge hums", "labels": ["坏", "fridge"]}\n'
@@ -92,8 +95,21 @@ def test_utf_16_without_its_name_is_called_by_its_name(tmp_path, encoding):
 def test_no_such_encoding(tmp_path):
     path = tmp_path / "data.csv"
     path.write_text("text,labels\na,b\n")
-    with pytest.raises(UserError, match="no encoding is called 'utf-9'"):
-        read(path, encoding="utf-9")
+    for name in ("utf-9", "rot13", "hex", "a\0b"):  # Python has codecs of other things than text
+        for how in ({"format": "csv"}, {}):
+            with pytest.raises(UserError, match=r"data\.csv: no encoding is called '") as fault:
+                read(path, encoding=name, **how)
+            assert repr(name) in str(fault.value)
+    (tmp_path / "data.txt").write_text("text,labels\na,b\n")
+    with pytest.raises(UserError, match=r"data.txt: no encoding is called 'hex'"):
+        read(tmp_path / "data.txt", encoding="hex")
+
+
+def test_an_encoding_that_does_not_say_where_it_fails(tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text("text,labels\na,b\n")
+    with pytest.raises(UserError, match=r"data.csv: not UNDEFINED"):
+        read(path, encoding="undefined")
 
 
 def test_lines_end_where_files_end_them_and_nowhere_else(tmp_path):
@@ -164,4 +180,36 @@ def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
 
     monkeypatch.setattr(type(path), "open", refuse)
     with pytest.raises(UserError, match=r"a\.jsonl: cannot be read: Permission denied"):
+        read(path)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet", "a.svm", "a.arff", "a.txt"])
+@pytest.mark.parametrize("kind", ["pipe", "socket", "dangling link", "loop", "process"])
+def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path, name, kind, monkeypatch):
+    path = tmp_path / name
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "socket":
+        monkeypatch.chdir(tmp_path)  # the name of a socket must be short
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(name)
+    elif kind == "process":
+        path.symlink_to("/proc/self/status")  # a file of no size, as all there
+    else:
+        path.symlink_to(tmp_path / ("nowhere" if kind == "dangling link" else name))
+    with pytest.raises(UserError, match=f"{name}: (no such file|not a file|the file is empty)"):
+        read(path)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet", "saved"])
+def test_what_may_not_be_read_is_named(tmp_path, name, monkeypatch):
+    path = tmp_path / name
+    write(demo.make(10), path, **({"format": "huggingface"} if name == "saved" else {}))
+
+    def refuse(*_, **__):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    for opener in ("pathlib.Path.open", "pathlib.Path.read_bytes", "pyarrow.OSFile"):
+        monkeypatch.setattr(opener, refuse)
+    with pytest.raises(UserError, match=f"{name}.*: cannot be read.*Permission denied"):
         read(path)

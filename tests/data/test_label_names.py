@@ -2,7 +2,14 @@ import pytest
 
 from zlpr._errors import UserError
 from zlpr.data import Columns, Dataset
-from zlpr.data.label_names import counts_labels, label_order, list_label_names, listing, numbers
+from zlpr.data.label_names import (
+    counts_labels,
+    doubts,
+    label_order,
+    list_label_names,
+    listing,
+    numbers,
+)
 
 
 def test_a_list_is_read_back_and_refuses_what_a_line_cannot_hold(tmp_path):
@@ -36,3 +43,24 @@ def test_when_numbers_count_the_labels_of_a_model(own, numbered, names, trained_
     columns = Columns(numbered=numbered)
     data = Dataset.from_label_sets([own], label_names=own, texts=["x"], columns=columns)
     assert counts_labels(data, names, Columns(numbered=trained_so)) is expected
+
+
+@pytest.mark.parametrize(
+    ("names", "delimiter", "expected"),
+    [
+        (("a", "b", "a;c"), "|", ["'a;c' holds ';'"]),
+        (("a", "b", "a, c"), "|", ["'a, c' holds ','"]),
+        (("a", "b", "food, drink"), "|", []),  # a comma of a name
+        (("a", "b;c"), ",", ["'b;c' holds ';'"]),
+        (("a", "a;c"), None, []),  # one label a cell, as was said or seen
+        (("Spam", "spam", "SPAM"), None, ["'Spam' and 'spam' differ in case or spaces alone"]),
+        (("a  b", "a b"), None, ["'a  b' and 'a b' differ"]),
+        (("a\nb",), None, ["holds a line break"]),
+        (("nan", "None"), None, ["called 'nan'"]),
+        (("ab", "a b"), ",", []),
+    ],
+)
+def test_names_that_look_wrong_are_doubted_once_a_kind(names, delimiter, expected):
+    found = list(doubts(names, delimiter))
+    assert len(found) == len(expected)
+    assert all(part in doubt for part, doubt in zip(expected, found, strict=True))

@@ -109,11 +109,11 @@ def test_rows_with_unknown_labels_can_be_skipped(tmp_path):
 def test_labels_of_a_model_for_data_that_was_read_without_them():
     data = Dataset.from_label_sets([{"a", "z"}, {"b"}], texts=["x", "y"], name="d")
     assert data.with_label_names(["z", "c", "b", "a"]).label_sets() == [("z", "a"), ("b",)]
-    with pytest.raises(UserError, match="d has 1 labels of 1 unknown kinds: 'z'"):
+    with pytest.raises(UserError, match="d has 1 label of 1 unknown kind: 'z'"):
         data.with_label_names(["a", "b"])
     dropped = data.with_label_names(["a", "b"], unknown="drop")
     assert dropped.label_sets() == [("a",), ("b",)]
-    assert dropped.notes == ("d: left out 1 labels of 1 unknown kinds: 'z'",)
+    assert dropped.notes == ("d: left out 1 label of 1 unknown kind: 'z'",)
 
 
 def test_empty_label_sets_are_samples(tmp_path):
@@ -257,5 +257,5 @@ def test_concatenation_keeps_what_all_have():
 @pytest.mark.parametrize("labels", ["body", ["tag", "body"]])
 def test_a_column_cannot_be_both_text_and_labels(tmp_path, labels):
     (tmp_path / "a.csv").write_text("body,tag\nred,1\nblue,0\n")
-    with pytest.raises(UserError, match="'body' is given as text and as labels"):
+    with pytest.raises(UserError, match="'body' is read as labels and as text"):
         read(tmp_path / "a.csv", text="body", labels=labels)

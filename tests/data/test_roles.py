@@ -133,3 +133,79 @@ def test_labels_in_brackets_survive_a_table(tmp_path):
 def test_a_label_that_another_program_writes_for_an_empty_cell_is_said(tmp_path):
     data = read(_csv(tmp_path, ["x,nan", "y,a"], "text,labels"))
     assert "a label is called 'nan'; was its cell empty?" in data.notes[0]
+
+
+@pytest.mark.parametrize("cell", ["set()", "()", "{}", "frozenset()", "[]", "list()"])
+def test_empty_collections_are_empty_sets(tmp_path, cell):
+    path = tmp_path / "a.csv"
+    path.write_text(f'text,labels\nx,"{cell}"\ny,"{{\'a\'}}"\n')
+    assert read(path).label_sets() == [(), ("a",)]
+    path.write_text(f"text,labels\nx,{cell}\ny,b|c\n")
+    assert read(path).label_sets() == [(), ("b", "c")]
+
+
+@pytest.mark.parametrize(
+    ("cell", "labels"),
+    [
+        ("{1, 2}", ("1", "2")),
+        ("(1, 2)", ("1", "2")),
+        ("(1,)", ("1",)),
+        ("{a,b}", ("a", "b")),
+        ('{a,""b c, d"",ns:x}', ("a", "b c, d", "ns:x")),
+        ("frozenset({'a'})", ("a",)),
+        ("dict_keys(['a', 'b'])", ("a", "b")),
+        ("(other)", ("(other)",)),  # brackets of a name
+        ("(1)", ("(1)",)),
+        ("set theory", ("set theory",)),
+    ],
+)
+def test_collections_without_quotes_and_names_in_brackets(tmp_path, cell, labels):
+    path = tmp_path / "a.csv"
+    path.write_text(f'text,labels\nx,"{cell}"\n')
+    assert read(path).label_sets() == [labels]
+
+
+@pytest.mark.parametrize("cell", ["{a: 1}", "{1: 2}", "array(['a'], dtype=object)", "{a,}"])
+def test_collections_of_something_else_are_refused(tmp_path, cell):
+    path = tmp_path / "a.csv"
+    path.write_text(f'text,labels\nx,"{cell}"\n')
+    with pytest.raises(UserError, match="line 2, column 'labels': expected a list of labels"):
+        read(path)
+
+
+@pytest.mark.parametrize("role", ["text", "id", "group", "split"])
+@pytest.mark.parametrize("labels", [None, "labels", 1])
+@pytest.mark.parametrize("column", ["labels", 1, "1"])
+def test_the_labels_are_nothing_else_at_the_same_time(tmp_path, role, labels, column):
+    path = _csv(tmp_path, [f"text {i},train,{i % 2}" for i in range(9)], "text,labels,x")
+    if labels is None:  # then they are looked for among the other columns
+        assert read(path, **{role: column}).label_names == ("x",)
+        return
+    with pytest.raises(UserError, match=f"the column 'labels' is read as labels and as {role}"):
+        read(path, labels=labels, **{role: column})
+
+
+def test_a_model_cannot_read_the_answer_from_a_column_whose_role_was_found_out(tmp_path):
+    path = _csv(tmp_path, [f"text {i},a" for i in range(9)], "text,labels")
+    for role in ("text", "id", "group"):
+        with pytest.raises(UserError, match="which column holds the labels"):
+            read(path, **{role: "labels"})
+    known = read(path).columns
+    with pytest.raises(UserError, match="'labels' is read as labels and as text"):
+        read(path, text="labels", like=known)
+
+
+def test_the_name_of_a_column_comes_before_its_position(tmp_path):
+    path = _csv(tmp_path, [f"text {i},x,y,z" for i in range(9)], "text,2,1,0")
+    assert read(path, labels="1").label_names == ("y",)
+    assert read(path, labels="3").label_names == ("z",)  # no such name
+    assert read(path, labels=1).label_names == ("x",)
+    with pytest.raises(UserError, match="labels=4 is not a column; there are 4, counted from 0"):
+        read(path, labels="4")
+
+
+def test_two_delimiters_are_said(tmp_path):
+    path = _csv(tmp_path, ["x,a|b", "y,a;c"], "text,labels")
+    data = read(path)
+    assert data.label_names == ("a", "a;c", "b")
+    assert ["'a;c' holds ';', where labels are separated by '|'" in n for n in data.notes] == [True]

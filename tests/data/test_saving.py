@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -114,3 +116,31 @@ def test_labels_that_are_numbers_come_back_as_these_numbers(names, tmp_path):
     assert load(tmp_path / "out").label_sets() == data.label_sets()
     assert load(tmp_path / "out").label_names == names
     assert load(files[1]).label_sets() == [(names[1],)]
+
+
+def test_a_split_of_fewer_parts_leaves_none_of_the_earlier_one(tmp_path):
+    save(TICKETS, tmp_path)
+    fewer = replace(TICKETS, split=np.where(TICKETS.split == "train", "train", "test"))
+    with pytest.raises(UserError, match=r"already has .*validation\.jsonl.*overwrite"):
+        save(fewer, tmp_path)
+    save(fewer, tmp_path, overwrite=True)
+    assert not (tmp_path / "validation.jsonl").exists()
+    assert len(load(tmp_path)) == len(TICKETS)
+
+
+def test_files_that_would_be_read_as_parts_and_are_none_of_ours_are_refused(tmp_path):
+    (tmp_path / "dev.csv").write_text("text,labels\nx,a\n")
+    (tmp_path / "notes.csv").write_text("mine")
+    for overwrite in (False, True):
+        with pytest.raises(UserError, match=r"has dev\.csv, which would be read as a part"):
+            save(TICKETS, tmp_path, overwrite=overwrite)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["dev.csv", "notes.csv"]
+
+
+def test_a_linked_folder_stays_a_link(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    save(TICKETS, tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert len(load(tmp_path / "real")) == len(TICKETS)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "real"]

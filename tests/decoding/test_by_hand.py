@@ -19,3 +19,9 @@ def test_what_is_not_asked_for_stays():
 def test_what_contradicts_itself_is_refused():
     with pytest.raises(UserError, match="not both"):
         by_hand(ZeroBound(), Calibrator(), threshold=1.0, top=1)
+
+
+@pytest.mark.parametrize("threshold", [1e39, -1e39, float("inf"), float("nan")])
+def test_a_threshold_that_no_score_can_be_is_refused(threshold):
+    with pytest.raises(UserError, match="expected a number that a score can be"):
+        by_hand(ZeroBound(), Calibrator(), threshold=threshold)

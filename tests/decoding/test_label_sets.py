@@ -167,7 +167,7 @@ def saved():
         (("metric",), "accuracy", "metric 'accuracy' does not exist"),
         (("cut",), None, "needs a cut of kind 'per_label_threshold'"),
         (("cut",), {"rule": "top_k", "k": 3}, "must be a threshold or per_label_threshold"),
-        (("cut", "thresholds"), [0.5], "the cut has 1 labels, the seen sets 6"),
+        (("cut", "thresholds"), [0.5], "the cut has 1 label, the seen sets 6"),
         (("posterior",), [], "a posterior of label sets needs"),
         (("posterior", "weights"), [1.0], "weights of label sets must be 9 numbers, got 1"),
         (("posterior", "weights"), [], "both weights and seen sets, or neither"),

@@ -138,7 +138,7 @@ def check_mistakes() -> None:
     """An index no slice holds, or two hold, is an error on every process, not a number."""
     rank, size = dist.get_rank(), dist.get_world_size()
     scores = torch.zeros(1, 4)
-    with pytest.raises(ValueError, match="names 1 labels, of which the slices hold 0"):
+    with pytest.raises(ValueError, match="names 1 label, of which the slices hold 0"):
         sharded_zlpr_loss(scores, torch.tensor([[4 * size]]), first_label=4 * rank)
     with pytest.raises(ValueError, match=f"of which the slices hold {size}"):
         sharded_zlpr_loss(scores, torch.tensor([[2]]), first_label=0)

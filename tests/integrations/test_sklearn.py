@@ -1,7 +1,11 @@
+import warnings
+
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -123,12 +127,15 @@ def test_a_loss_that_ranks_is_not_cut_at_zero(data):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"regularisation": -1}, "regularisation"),
+        ({"regularisation": -1}, "regularisation -1: expected a number of at least 0"),
+        ({"regularisation": float("inf")}, "regularisation inf"),
         ({"loss": "zlrp"}, "zlrp"),
         ({"decode": "threshold", "validation_fraction": 2}, "validation_fraction"),
         ({"loss_params": {"gamma": 1}}, "gamma"),
         ({"max_iter": 0}, "max_iter 0: expected a whole number of at least 1, or None"),
         ({"max_iter": 2.5}, "max_iter 2.5"),
+        ({"tol": float("nan")}, "tol nan: expected a number of at least 0"),
+        ({"loss_params": {"pos_weight": 1e40}}, r"the loss zlpr \(pos_weight=1e\+40\) is \w+ on"),
     ],
 )
 def test_wrong_options_are_named(data, options, message):
@@ -162,3 +169,96 @@ def test_a_label_that_fit_never_saw_counts_as_missed():
     assert classifier.score(X[:4], sets[:4]) == 1.0
     assert classifier.score(X[:4], [{"a", "c"}, *sets[1:4]]) == 0.75
     assert classifier.score(X[:4], [{"c"}, *sets[1:4]], sample_weight=[1, 0, 0, 1]) == 0.5
+
+
+@pytest.fixture
+def numbers():
+    """Features around 0 and an indicator that hangs on them."""
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(300, 6))
+    noise = generator.normal(size=(300, 4))
+    return X, (X @ generator.normal(size=(6, 4)) + noise > 0.5).astype(int)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array, lambda y: y.astype(float)])
+def test_an_indicator_of_other_numbers_than_0_and_1_is_refused(numbers, make):
+    X, y = numbers
+    for wrong in (2 * y - 1, 2 * y):
+        with pytest.raises(ValueError, match="an indicator has 0 where a sample lacks a label"):
+            MultiLabelClassifier().fit(X, make(wrong))
+    fitted_model = MultiLabelClassifier(decode="zero").fit(X, make(y))
+    with pytest.raises(ValueError, match="y holds -1"):
+        fitted_model.score(X, make(2 * y - 1))
+
+
+@pytest.mark.parametrize("shift", [1e2, 1e4, -1e6])
+@pytest.mark.parametrize("loss", ["zlpr", "focal"])
+def test_where_features_lie_makes_no_difference(numbers, shift, loss):
+    X, y = numbers
+    plain = MultiLabelClassifier(loss, decode="zero").fit(X, y)
+    moved = MultiLabelClassifier(loss, decode="zero").fit(X + shift, y)
+    assert np.allclose(moved.coef_, plain.coef_, atol=2e-3)
+    assert np.allclose(
+        moved.decision_function(X + shift), plain.decision_function(X), rtol=1e-3, atol=1e-2
+    )
+
+
+def test_a_fit_that_is_not_at_its_end_warns(numbers):
+    X, y = numbers
+    with pytest.warns(ConvergenceWarning, match="not at its end after 2 iterations"):
+        MultiLabelClassifier(max_iter=2, decode="zero").fit(X, y)
+    with pytest.warns(ConvergenceWarning, match="sparse features far from 0"):
+        MultiLabelClassifier(decode="zero").fit(sparse.csr_array(X + 1e4), y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        MultiLabelClassifier(decode="zero").fit(X, y)
+        MultiLabelClassifier(decode="zero").fit(sparse.csr_array(X * (X > 1)), y)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_features_beyond_single_precision_are_refused(numbers, make):
+    X, y = numbers
+    with pytest.raises(ValueError, match="too much to compute with in single precision"):
+        MultiLabelClassifier().fit(make(1e19 * X), y)
+
+
+@pytest.mark.parametrize("make", [list, pd.Series, lambda sets: np.array(sets, dtype=object)])
+def test_sets_may_come_in_a_column(numbers, make):
+    X, y = numbers
+    sets = [{"abcd"[i] for i in np.flatnonzero(row)} for row in y]
+    fitted_model = MultiLabelClassifier(decode="zero").fit(X, make(sets))
+    assert fitted_model.classes_.tolist() == ["a", "b", "c", "d"]
+    assert fitted_model.score(X, make(sets)) > 0.4
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(("x", "y"), ("y", "z")), ("a", "a\0"), (2**63 + 1, -1), (("x",), ("y", 2)), (2.5, 1)],
+)
+def test_a_label_may_be_anything_that_has_an_order(numbers, one, other):
+    X, y = numbers
+    sets = [{one} if row[0] else {other} for row in y]
+    fitted_model = MultiLabelClassifier(decode="zero", regularisation=0.01).fit(X, sets)
+    kept = {(type(label), label) for label in fitted_model.classes_.tolist()}
+    assert kept == {(type(label), label) for label in (one, other)}
+    assert fitted_model.score(X, sets) > 0.7
+
+
+@pytest.mark.parametrize(
+    ("label", "message"), [(None, r"\(NoneType, int\)"), ("a", r"\(int, str\)")]
+)
+def test_labels_without_an_order_are_refused(numbers, label, message):
+    X, y = numbers
+    with pytest.raises(ValueError, match=message):
+        MultiLabelClassifier().fit(X, [{label, 1} for _ in y])
+    with pytest.raises(ValueError, match="NaN as a label"):
+        MultiLabelClassifier().fit(X, [{float("nan")} for _ in y])
+    with pytest.raises(ValueError, match="the set of every sample is empty"):
+        MultiLabelClassifier().fit(X, [set() for _ in y])
+
+
+def test_a_single_sample_is_fitted(numbers):
+    X, y = numbers
+    for row in range(20):
+        fitted_model = MultiLabelClassifier().fit(X[row : row + 1], y[row : row + 1])
+        assert np.isfinite(fitted_model.decision_function(X)).all()

@@ -146,7 +146,7 @@ def _arguments(random: np.random.Generator, rows: int, labels: int, name: str) -
         form = int(random.integers(3))
         if form == 0:
             arguments[weight] = float(
-                random.choice([0.0, 0.3, 1.0, 7.0, 1e10, 1e15 if name == "zlpr" else 1e38])
+                random.choice([0.0, 0.3, 1.0, 7.0, 1e10, 1e15 if name == "zlpr" else 3e38])
             )
             continue
         shape = (labels,) if form == 1 or per_label else (rows, labels)
@@ -154,7 +154,7 @@ def _arguments(random: np.random.Generator, rows: int, labels: int, name: str) -
         values = np.where(random.random(shape) < 0.2, 0.0, values)
         if random.random() < 0.2:
             # ZLPR does not hold products of weights to a number, nor ratios beyond e^88.
-            sizes = [1e-8, 1e8, 1e15] if name == "zlpr" else [1e-30, 1e-8, 1e8, 1e15, 1e38]
+            sizes = [1e-8, 1e8, 1e15] if name == "zlpr" else [1e-30, 1e-8, 1e8, 1e15, 3e38]
             huge = random.choice(sizes, shape)
             values = np.where(random.random(shape) < 0.3, huge, values)
         arguments[weight] = torch.from_numpy(values.astype(np.float32))

@@ -168,3 +168,27 @@ def test_weights_whose_product_is_no_number_leave_a_loss_and_a_gradient(number):
         assert not value.isnan()
         assert not gradient.isnan().any()
         assert gradient[0, 0] > 0 > gradient[0, 1]
+
+
+@pytest.mark.parametrize("loss", [ranking_loss, warp_loss])
+@pytest.mark.parametrize("weight", [1e15, 1e19, 3e38])
+def test_hinges_with_huge_weights_have_slopes_that_are_numbers(loss, weight: float) -> None:  # type: ignore[no-untyped-def]
+    scores, targets = [0.0, 1.0, 2.0, -3.0, 0.5], [1, 0, 0, 1, 0]
+    _, plain = value_and_slope(loss, scores, targets)
+    _, slope = value_and_slope(loss, scores, targets, label_weight=weight, pos_weight=weight)
+    assert all(map(math.isfinite, slope))
+    assert [math.copysign(1, one) for one in slope] == [math.copysign(1, one) for one in plain]
+
+
+@pytest.mark.parametrize("tensor", [False, True])
+@pytest.mark.parametrize("loss", [bce_loss, focal_loss, hill_loss])
+def test_a_weight_beyond_the_limit_counts_as_the_limit(loss, tensor: bool) -> None:  # type: ignore[no-untyped-def]
+    """Whatever it is multiplied with: a larger one must not count for less."""
+    limit = 2.0**-64 * torch.finfo(torch.float32).max
+    expected = value_and_slope(loss, [0.0, 1.0], [1, 0], label_weight=limit)
+    for weight in (limit, 1e38, 3e38, torch.finfo(torch.float32).max):
+        given = torch.tensor([weight, weight]) if tensor else weight
+        for positive in ({}, {"pos_weight": given}):
+            found = value_and_slope(loss, [0.0, 1.0], [1, 0], label_weight=given, **positive)
+            assert found[0] == pytest.approx(expected[0])
+            assert found[1] == pytest.approx(expected[1])

@@ -1,6 +1,7 @@
 import errno
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -118,10 +119,45 @@ def test_broken_json_and_foreign_folders_are_one_clear_line(saved, tmp_path):
         zlpr.load(tmp_path)
 
 
-def test_a_card_may_be_edited_and_figures_may_be_missing(saved):
+def test_a_card_may_be_edited_and_figures_may_not(saved):
     (saved / "README.md").write_text("mine")
+    figures = json.loads((saved / "metrics.json").read_text())
+    assert zlpr.load(saved).record.metrics == {k: v for k, v in figures.items() if k != "empty"}
+    figures["validation"]["micro_f1"] = 1.0
+    (saved / "metrics.json").write_text(json.dumps(figures))
+    with pytest.raises(UserError, match=r"metrics\.json: altered since the model was saved"):
+        zlpr.load(saved)
+    (saved / "metrics.json").unlink()
+    with pytest.raises(UserError, match=r"metrics\.json: missing"):
+        zlpr.load(saved)
+
+
+def test_a_folder_of_before_figures_were_listed_loads_with_or_without_them(saved):
+    config = json.loads((saved / "config.json").read_text())
+    del config["files"]["metrics.json"]
+    (saved / "config.json").write_text(json.dumps(config))
+    assert zlpr.load(saved).record.metrics["validation"]
     (saved / "metrics.json").unlink()
     assert zlpr.load(saved).record.metrics == {}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "not valid JSON"),
+        ("[" * 100_000, "not valid JSON"),
+        ('{"test": {"micro_f1": "high"}}', "micro_f1 of test is no number"),
+        ('{"test": 0.5}', "not a model this version can read"),
+        ("[0.5]", "not a model this version can read"),
+    ],
+)
+def test_figures_that_are_none_are_named_though_their_checksum_matches(saved, content, message):
+    (saved / "metrics.json").write_text(content)
+    config = json.loads((saved / "config.json").read_text())
+    config["files"]["metrics.json"] = hashlib.sha256(content.encode()).hexdigest()
+    (saved / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UserError, match=message):
+        zlpr.load(saved)
 
 
 def test_saving_again_replaces_the_model_and_keeps_what_is_the_users(saved):
@@ -269,6 +305,47 @@ def test_an_entry_of_another_kind_is_named_with_its_folder(saved, entry):
         zlpr.load(saved)
     assert str(saved) in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "metrics.json"])
+@pytest.mark.parametrize("kind", ["pipe", "folder", "dangling link"])
+def test_what_is_no_file_is_neither_waited_for_nor_read(saved, name, kind):
+    path = saved / name
+    path.unlink()
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to(saved / "nowhere")
+    message = "it has no config.json" if name == "config.json" else f"{name}: missing"
+    with pytest.raises(UserError, match=message):
+        zlpr.load(saved)
+
+
+def test_a_file_that_may_not_be_read_is_named(saved, monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError(errno.EACCES, "Permission denied", str(saved / "config.json"))
+
+    monkeypatch.setattr("pathlib.Path.read_text", refuse)
+    with pytest.raises(PermissionError) as raised:
+        zlpr.load(saved)
+    assert raised.value.filename == str(saved / "config.json")
+
+
+def test_a_link_to_a_folder_stays_a_link(tmp_path):
+    """As to a larger disk: what is replaced is the folder that it leads to."""
+    disk, link = tmp_path / "disk", tmp_path / "model"
+    (disk / "model").mkdir(parents=True)
+    link.symlink_to(disk / "model")
+    model = fitted.result().model
+    for overwrite in (False, True):
+        model.save(link, overwrite=overwrite)
+        assert link.is_symlink()
+        assert zlpr.load(link).predict(texts()) == model.predict(texts())
+        assert [path.name for path in disk.iterdir()] == ["model"]
+    with pytest.raises(UserError, match="holds a model already"), folder.claim_folder(link):
+        pass
 
 
 def test_three_processes_that_save_into_one_folder_lose_nothing(saved, tmp_path):

@@ -87,3 +87,9 @@ def test_the_papers_preset_counts_empty_cases_as_the_paper_unless_told_otherwise
 def test_what_describes_rather_than_judges_cannot_choose():
     with pytest.raises(UserError, match="metric: no metric 'cardinality_predicted'"):
         TrainingConfig(metric="cardinality_predicted")
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32])
+def test_a_seed_that_not_every_library_takes_is_refused(seed):
+    with pytest.raises(UserError, match=f"seed {seed}: expected a number from 0 to 4294967295"):
+        TrainingConfig(seed=seed)

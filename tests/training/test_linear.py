@@ -140,6 +140,30 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
         fit(validation, validation, TrainingConfig(regularisation=1.0), checkpoint=tmp_path)
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"loss_params": {"pos_weight": 1e40}},
+        {"loss": "ranking", "epochs": 3, "learning_rate": 1e38},
+    ],
+)
+def test_an_objective_that_is_no_number_ends_the_run_and_blocks_no_other(tmp_path, settings):
+    train, validation, _ = fitted.parts()
+    told = []
+    with pytest.raises(
+        UserError, match=r"^the loss (zlpr \(pos_weight=1e\+40\)|ranking) is \w+ on"
+    ):
+        fit(
+            train,
+            validation,
+            TrainingConfig(**settings),
+            checkpoint=tmp_path / "state",
+            progress=told.append,
+        )
+    assert all(np.isfinite(line.loss) for line in told)
+    assert not (tmp_path / "state").exists()
+
+
 def test_an_unreadable_checkpoint_is_named(tmp_path):
     train, validation, _ = fitted.parts()
     config = TrainingConfig(regularisation=1.0)

@@ -64,3 +64,8 @@ def test_a_loss_that_draws_at_random_gets_the_generator() -> None:
     assert create_loss(sampled, LABELS, generator=generator).options["generator"] is generator
     whole = create_loss(TrainingConfig(loss="lsep"), LABELS, generator=generator)
     assert whole.options["generator"] is None
+
+
+def test_the_reduction_is_not_a_users_to_choose() -> None:
+    with pytest.raises(UserError, match="reduction is not for a training to choose"):
+        create_loss(TrainingConfig(loss_params={"reduction": "sum"}), LABELS)

@@ -35,7 +35,7 @@ def print_table(
     title: str = "",
     last_folds: bool = False,
 ) -> None:
-    """Print an aligned table; columns of numbers are set to the right.
+    """Print a table, aligned as it will show; columns of numbers are set to the right.
 
     Args:
         headers: one per column.
@@ -44,7 +44,7 @@ def print_table(
         last_folds: whether the last column holds our own sentences, which go on below themselves
             where the terminal is too narrow (80 columns where there is none).
     """
-    table = [[for_terminal(cell) for cell in row] for row in (headers, *rows)]
+    table = [[_as_printed(cell) for cell in row] for row in (headers, *rows)]
     if last_folds:
         table = _fold_last(table)
     columns = list(zip(*table, strict=True))
@@ -79,13 +79,13 @@ def print_json(value: Any) -> None:
 
 def json_text(value: Any, stream: TextIO, *, indent: int | None = None) -> str:
     """A value as JSON that a stream can carry and that no terminal obeys."""
-    is_unicode = (stream.encoding or "utf-8").lower().startswith("utf")
-    text = json.dumps(value, indent=indent, ensure_ascii=not is_unicode, allow_nan=False)
-    return for_json(text)
+    is_unicode = _encoding(stream).lower().startswith("utf")
+    text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
+    return for_json(text, ascii_only=not is_unicode)
 
 
 def display_width(text: str) -> int:
-    """Columns that a text takes in a terminal: Chinese characters two, combining marks none.
+    """Columns that a text takes in a terminal: Chinese characters two, marks over others none.
 
     Examples:
         >>> display_width("abc"), display_width("标签"), display_width("e\u0301")
@@ -93,8 +93,8 @@ def display_width(text: str) -> int:
     """
     import unicodedata
 
-    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
-    return len(text) + wide - sum(unicodedata.combining(character) > 0 for character in text)
+    visible = [c for c in text if unicodedata.category(c) not in ("Mn", "Me", "Cf")]
+    return len(visible) + sum(unicodedata.east_asian_width(c) in ("W", "F") for c in visible)
 
 
 @contextlib.contextmanager
@@ -175,6 +175,16 @@ class _Descriptor(io.RawIOBase):
             if self._silent:
                 return len(data)
             raise self.trouble from None
+
+
+def _as_printed(cell: str) -> str:
+    """A cell with what standard output's encoding lacks spelled out, as the stream would do it."""
+    encoding = _encoding(sys.stdout)
+    return for_terminal(cell).encode(encoding, "backslashreplace").decode(encoding)
+
+
+def _encoding(stream: TextIO) -> str:
+    return getattr(stream, "encoding", None) or "utf-8"
 
 
 def _pad(cell: str, width: int, right: bool) -> str:

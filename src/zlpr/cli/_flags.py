@@ -1,11 +1,25 @@
-"""Messages in the words of the command line."""
+"""Words of the command line: arguments as the library takes them, and messages as flags."""
 
+import argparse
 import re
 
 # The arguments of `zlpr.data.read` that have a flag of the same name, where a value follows them.
 _ARGUMENT = re.compile(
-    r"\b(format|text|labels|label_delimiter|label_names|id|group|encoding)=(?=['\d…A-Z])"
+    r"\b(format|text|labels|label_delimiter|label_names|id|group|encoding)=(?=['\"\d…A-Z])"
 )
+
+
+def words(argument: str) -> str:
+    r"""An argument that is no path but a text or a name, in Unicode whatever the locale is.
+
+    Examples:
+        >>> words("caf\udcc3\udca9")  # as Python gives it in a locale of ASCII
+        'café'
+    """
+    try:
+        return argument.encode("utf-8", "surrogateescape").decode("utf-8")
+    except UnicodeError:
+        raise argparse.ArgumentTypeError(f"not UTF-8: {argument!r}") from None
 
 
 def in_flags(message: str) -> str:
@@ -13,7 +27,8 @@ def in_flags(message: str) -> str:
 
     Examples:
         >>> in_flags("say header=False with text=0, label_delimiter='|'")
-        "say --no-header with --text 0, --label-delimiter '|'"
+        "say --no-header with --text 0 --label-delimiter '|'"
     """
     message = message.replace("header=True", "--header").replace("header=False", "--no-header")
-    return _ARGUMENT.sub(lambda found: f"--{found[1].replace('_', '-')} ", message)
+    message = _ARGUMENT.sub(lambda found: f"--{found[1].replace('_', '-')} ", message)
+    return re.sub(r"(?<=['\"\d]), (?=--)", " ", message)  # as they are typed

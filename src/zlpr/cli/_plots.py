@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zlpr._atomic import replacing
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.data.plots import fonts, tick_names
 
@@ -88,5 +89,5 @@ def _draw_by_frequency(axes: Any, report: "LabelReport") -> None:
     axes.scatter(np.maximum(report.support, 0.5), report.f1, s=14, color=BLUE, alpha=0.6)
     axes.set_xscale("log")
     axes.set(ylim=(-0.02, 1.02), xlabel="true samples of the label", ylabel="F1")
-    axes.set_title(f"F1 of {len(report.f1):,} labels by frequency")
+    axes.set_title(f"F1 of {counted(len(report.f1), 'label')} by frequency")
     axes.spines[["top", "right"]].set_visible(False)

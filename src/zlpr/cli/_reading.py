@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from zlpr._escape import for_terminal
 from zlpr.cli._console import say
+from zlpr.cli._flags import words
 from zlpr.cli._progress import progress
 
 if TYPE_CHECKING:
@@ -17,17 +18,24 @@ def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments that say how a file is to be read; what is not given is found out from the file."""
     group = parser.add_argument_group("how to read the data, where it cannot be guessed")
     group.add_argument("--format", metavar="NAME", help="file format, as csv or jsonl")
-    group.add_argument("--text", metavar="COLUMN", action="append", help="text column; may repeat")
+    group.add_argument(
+        "--text", metavar="COLUMN", type=words, action="append", help="text column; may repeat"
+    )
     group.add_argument(
         "--labels",
         metavar="COLUMN",
+        type=words,
         action="append",
         help="column of label sets, or, repeated, columns of 0 and 1",
     )
-    group.add_argument("--label-delimiter", metavar="MARK", help="what separates labels in a cell")
+    group.add_argument(
+        "--label-delimiter", metavar="MARK", type=words, help="what separates labels in a cell"
+    )
     group.add_argument("--label-names", metavar="FILE", help="the labels in order, one per line")
-    group.add_argument("--id", metavar="COLUMN", help="column of identifiers")
-    group.add_argument("--group", metavar="COLUMN", help="column of groups that stay together")
+    group.add_argument("--id", metavar="COLUMN", type=words, help="column of identifiers")
+    group.add_argument(
+        "--group", metavar="COLUMN", type=words, help="column of groups that stay together"
+    )
     group.add_argument(
         "--header", action=argparse.BooleanOptionalAction, help="whether the first row has names"
     )
@@ -76,24 +84,18 @@ def reading_options(args: argparse.Namespace) -> dict[str, Any]:
     """The arguments as `zlpr.data.load` takes them."""
     return {
         "format": args.format,
-        "text": _columns(args.text),
-        "labels": _columns(args.labels),
+        "text": _one_or_all(args.text),
+        "labels": _one_or_all(args.labels),
         "label_delimiter": args.label_delimiter,
         "label_names": args.label_names,
-        "id": None if args.id is None else _column(args.id),
-        "group": None if args.group is None else _column(args.group),
+        "id": args.id,
+        "group": args.group,
         "header": args.header,
         "encoding": args.encoding,
         "skip_bad_rows": args.skip_bad_rows,
     }
 
 
-def _column(name: str) -> str | int:
-    """A column by name, or by position from 0 where a number is given."""
-    return int(name) if name.isdecimal() else name
-
-
-def _columns(names: list[str] | None) -> str | int | list[str | int] | None:
-    if names is None:
-        return None
-    return _column(names[0]) if len(names) == 1 else [_column(name) for name in names]
+def _one_or_all(columns: list[str] | None) -> str | list[str] | None:
+    """Columns by name, or by position from 0 where digits are given that are no name."""
+    return columns[0] if columns is not None and len(columns) == 1 else columns

@@ -16,7 +16,13 @@ MANY_CONTESTS = 3
 def print_results(results: "Results") -> None:
     """Tables in the terminal: per data set and model where they are few, and the wins."""
     from zlpr.compare.results import FITTED, OWN
-    from zlpr.compare.tables import LEGEND, terminal_rows, terminal_tables, wins_table
+    from zlpr.compare.tables import (
+        LEGEND,
+        UNFINISHED,
+        terminal_rows,
+        terminal_tables,
+        wins_table,
+    )
     from zlpr.metrics.table import in_words
 
     shown: list[Table] = []
@@ -31,6 +37,8 @@ def print_results(results: "Results") -> None:
         print_table(headers, rows, title=for_terminal(table.title))
         say()
     say(LEGEND)
+    if results.unfinished:
+        say(UNFINISHED)
     for empty in results.empty:
         say(in_words(empty))
 
@@ -44,8 +52,9 @@ def results_json(results: "Results") -> list[dict[str, Any]]:
     for contest in results.contests:
         for column in COLUMNS:
             stand = standing(results, contest, column)
+            matched = results.matched(contest, column)
             for loss in results.judged(contest, column):
-                spread = Spread.of(results.get(contest, loss, column))
+                spread = Spread.of(matched.get(loss))
                 if spread is None or stand is None:
                     continue
                 figures.append(
@@ -58,6 +67,7 @@ def results_json(results: "Results") -> list[dict[str, Any]]:
                         "mean": spread.mean,
                         "deviation": spread.deviation,
                         "seeds": spread.seeds,
+                        "compared": loss in matched.figures,
                         "best": loss in stand.best,
                         "within_noise_of_best": loss in stand.within_noise,
                     }

@@ -2,9 +2,11 @@
 
 import contextlib
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from zlpr._counted import counted
 from zlpr._escape import for_terminal
 from zlpr.cli._console import say
 
@@ -12,30 +14,41 @@ if TYPE_CHECKING:
     from zlpr.training import TrainingProgress
 
 
+SILENCE = 30.0
+"""Seconds after which a log gets a line also where nothing was validated."""
+
+
 @contextlib.contextmanager
 def training_progress(
-    metric: str, *, quiet: bool
+    metric: str, opening: str = "", *, quiet: bool
 ) -> Iterator["Callable[[TrainingProgress], None]"]:
     """Print a line per validation, and show a bar in between where somebody watches.
 
     Args:
         metric: what validation measures.
+        opening: a line to print first, once there is progress: nothing was refused by then.
         quiet: print nothing to standard output.
     """
     from zlpr.metrics import info
 
     words = info(metric).words
+    opened = not opening
 
     def tell(line: "TrainingProgress") -> None:
+        nonlocal opened
+        if not opened and not quiet:
+            say(opening)
+        opened = True
         if line.metric is not None and not quiet:
-            steps = f"{line.step} steps" if line.total in (0, line.step) else f"step {line.step}"
+            ended = line.total in (0, line.step)
+            steps = counted(line.step, "step") if ended else f"step {line.step}"
             say(
                 f"  {line.stage}, {steps}: loss {line.loss:.4f}, "
                 f"validation {words} {line.metric:.4f}, {line.seconds:.1f} s",
             )
 
     if not sys.stderr.isatty():
-        yield tell
+        yield tell if quiet else _now_and_then(tell)
         return
     from rich import progress as rich
     from rich.console import Console
@@ -54,3 +67,23 @@ def training_progress(
             tell(line)
 
         yield show
+
+
+def _now_and_then(
+    tell: "Callable[[TrainingProgress], None]",
+) -> "Callable[[TrainingProgress], None]":
+    """Tell what it is told, and in a log, where no bar moves, that it is still at work."""
+    last = time.monotonic()
+
+    def told(line: "TrainingProgress") -> None:
+        nonlocal last
+        if line.metric is None and time.monotonic() - last < SILENCE:
+            return
+        last = time.monotonic()
+        if line.metric is None:
+            of = f" of {line.total}" if line.total else ""
+            at = f"{line.stage}, step {line.step}{of}"
+            say(for_terminal(f"  {at}: loss {line.loss:.4f}, {line.seconds:.1f} s"), error=True)
+        tell(line)
+
+    return told

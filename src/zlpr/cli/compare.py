@@ -5,12 +5,15 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
+from zlpr._escape import from_system
 from zlpr.cli._console import say
 from zlpr.cli._reading import add_reading_arguments, given_reading
 
 if TYPE_CHECKING:
     from zlpr.compare import Grid, RunFolder, Selection
+    from zlpr.training.parts import SplitMethod
 
 EXAMPLE = "zlpr compare --data reviews.csv --losses zlpr bce focal --seeds 5 --out reviews-compared"
 
@@ -103,7 +106,7 @@ def _compare(args: argparse.Namespace, folder: "RunFolder") -> int:
 
     if args.minutes is not None and not args.minutes >= 0:
         raise UserError(f"--minutes {args.minutes:g}: expected a number of at least 0")
-    command = shlex.join(["zlpr", *sys.argv[1:]])
+    command = from_system(shlex.join(["zlpr", *sys.argv[1:]]))
     todo = plan(_grid(args), folder, command, overwrite=args.overwrite)
     for note in todo.notes:
         _say(note)
@@ -122,7 +125,7 @@ def _compare(args: argparse.Namespace, folder: "RunFolder") -> int:
         _say("interrupted; the same command goes on from the runs that are done")
         raise
     if progress.finished:
-        _say(f"{len(progress.finished)} runs in {duration(progress.elapsed)}")
+        _say(f"{counted(len(progress.finished), 'run')} in {duration(progress.elapsed)}")
     elif before == 0:
         raise UserError(f"--minutes {args.minutes:g}: no run was started, and there are none yet")
     selection = folder.select()
@@ -150,7 +153,9 @@ def _grid(args: argparse.Namespace) -> "Grid":
         grid = with_root(preset(args.preset or "demo"), root or Path("data"))
     reading = given_reading(args)
     if args.data:
-        grid = replace(grid, data=tuple(DataSpec(path, read=reading) for path in args.data))
+        split: SplitMethod | None = "group" if args.group is not None else None
+        data = (DataSpec(path, read=reading, split=split) for path in args.data)
+        grid = replace(grid, data=tuple(data))
     elif reading:
         flag = next(iter(reading)).replace("_", "-")
         raise UserError(f"--{flag} goes with --data; in a grid say read = {{ … }} beside the path")
@@ -205,9 +210,9 @@ def _positive(number: int | None, flag: str) -> int | None:
 
 def _opening(total: int, before: int) -> str:
     if before == total:
-        return f"all {total} runs have their records already"
+        return f"{counted(total, 'run')} asked for, with a record of each already"
     done = f", {before} of them done before" if before else ""
-    return f"comparing: {total} runs{done}"
+    return f"comparing: {counted(total, 'run')}{done}"
 
 
 def _warn(selection: "Selection") -> None:
@@ -216,7 +221,8 @@ def _warn(selection: "Selection") -> None:
     for record in selection.failed:
         _say(f"failed: {record.settings.title()}: {record.error}")
     if selection.missing:
-        _say(f"{selection.missing} runs are still missing; the same command goes on with them")
+        runs = counted(selection.missing, "run is", "runs are")
+        _say(f"{runs} still missing; the same command goes on from here")
 
 
 def _say(line: str) -> None:

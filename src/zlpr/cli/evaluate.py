@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr._escape import for_terminal
 from zlpr.cli._console import print_json, print_table, say
@@ -57,11 +58,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Read, predict, measure."""
     from zlpr import load
+    from zlpr.training.parts import seen_before
 
     model = load(args.model)
     decide_by_hand(model, args)
     data = _part(_read(model, args), args.part)
-    with progress(f"predicting {len(data):,} samples"):
+    seen = seen_before(data, model.record.data)
+    if seen:
+        say(f"note: {seen}", error=True)
+    with progress(f"predicting {counted(len(data), 'sample')}"):
         evaluation = Evaluation.of(model, data, zero_bound=args.zero_bound, empty=args.empty)
     if args.plot:
         from zlpr.cli._plots import plot_evaluation
@@ -86,9 +91,7 @@ def _read(model: "FittedModel", args: argparse.Namespace) -> "Dataset":
         data = data.with_numbers_named(model.label_names)
         say("note: the labels are numbers, read as positions among the model's", error=True)
     divided, note = divide_again(data, model.record.data)
-    if args.part == "all" and note:
-        say("note: the model was trained on a part of this data, or all of it", error=True)
-    elif note:
+    if note and args.part != "all":
         say(f"note: {note} (--part all for all of it)", error=True)
         data = divided
     try:
@@ -181,7 +184,8 @@ class Evaluation:
         from zlpr.metrics.table import figure_rows, in_words, shown
 
         name = for_terminal(self.data.name) or "the data"
-        say(f"{len(self.data):,} samples of {name}, {self.data.num_labels:,} labels\n")
+        size = counted(len(self.data), "sample")
+        say(f"{size} of {name}, {counted(self.data.num_labels, 'label')}\n")
         headers, rows = figure_rows({"value": self.figures})
         rows += [
             ["expected calibration error ↓", shown(self.curve.expected_calibration_error)],
@@ -196,4 +200,4 @@ class Evaluation:
                 for row in labels
             ]
             say()
-            print_table(list(labels[0]), cells, title=f"The {len(labels)} worst labels")
+            print_table(list(labels[0]), cells, title=f"The {counted(len(labels), 'worst label')}")

@@ -1,6 +1,7 @@
 """`zlpr predict`: label names, scores and probabilities for texts."""
 
 import argparse
+import contextlib
 import csv
 import io
 import itertools
@@ -13,8 +14,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from zlpr._errors import UserError
 from zlpr._escape import for_spreadsheet, for_terminal
-from zlpr.cli._console import data_stream, json_text
+from zlpr.cli._console import data_stream, json_text, say
 from zlpr.cli._decision import add_decision_arguments, decide_by_hand
+from zlpr.cli._flags import words
 from zlpr.cli._progress import progress
 from zlpr.cli._reading import add_reading_arguments, announce, columns_of, reading_options
 
@@ -31,7 +33,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The model, the texts and the form of the answer."""
     parser.add_argument("model", metavar="DIR", help="a folder that 'zlpr train' wrote")
     parser.add_argument(
-        "texts", metavar="TEXT", nargs="*", help="texts; none reads standard input, a text per line"
+        "texts",
+        metavar="TEXT",
+        nargs="*",
+        type=words,
+        help="texts; none reads standard input, a text per line",
     )
     parser.add_argument(
         "--file",
@@ -66,6 +72,7 @@ def run(args: argparse.Namespace) -> None:
     if args.texts and args.file:
         raise UserError("give texts or --file, not both")
     _check_out(args)
+    _doubt_text(args.texts)
     model = load(args.model)
     if args.csv or args.raw_csv:
         _check_separable(model)
@@ -75,41 +82,60 @@ def run(args: argparse.Namespace) -> None:
     with waiting, replacing(args.out) if args.out else nullcontext() as beside:
         stream = beside.open("w", encoding="utf-8", newline="") if beside else data_stream()
         with stream if beside else nullcontext():
-            batches = _batches(args, columns_of(model))
-            first = next(batches, Batch([]))
+            like = columns_of(model)
             write = (
                 _csv_writer(
                     stream,
                     model,
                     args.all_labels,
-                    with_ids=first.ids is not None,
+                    with_ids=any(_has_ids(name, args, like) for name in args.file),
                     cell=(lambda text: text) if args.raw_csv else for_spreadsheet,
                 )
                 if args.csv or args.raw_csv
                 else _json_writer(stream, model, args.all_labels)
             )
-            for batch in itertools.chain([first], batches):
+            for batch in _batches(args, like):
                 _predict(model, batch, write)
                 stream.flush()
 
 
-def _lines_of_input() -> Iterator[str]:
+def _doubt_text(texts: Sequence[str]) -> None:
+    """Say so where the only text is the name of a file, which was hardly meant as a text."""
+    with contextlib.suppress(OSError, ValueError):  # no name that a file can have
+        if len(texts) == 1 and Path(texts[0]).is_file():
+            say(
+                f"note: {for_terminal(texts[0])} is a file, and was read as a text; --file "
+                f"{for_terminal(texts[0])} reads what is in it",
+                error=True,
+            )
+
+
+def _lines_of_input(encoding: str) -> Iterator[str]:
     """The lines of standard input; bytes of another encoding are the user's mistake."""
+    from zlpr.data.files import check_encoding
+
+    check_encoding("standard input", encoding)
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(encoding=encoding, errors="strict")
     try:
         for line in sys.stdin:
             yield line.rstrip("\r\n")
-    except UnicodeDecodeError as fault:
+    except UnicodeError as fault:
+        reason = fault.reason if isinstance(fault, UnicodeDecodeError) else fault
         raise UserError(
-            f"standard input: not {fault.encoding} ({fault.reason}); name its encoding with "
-            "--encoding"
+            f"standard input: not {encoding} ({reason}); name its encoding with --encoding"
         ) from None
 
 
 def _check_out(args: argparse.Namespace) -> None:
     """Refuse to write over a file that is there, above all over what is to be read."""
+    from zlpr._atomic import is_special
+
     if args.out is None:
         return
     target = Path(args.out)
+    if is_special(target):
+        return
     if target.is_dir():
         raise UserError(f"{target}: a folder; --out takes a file")
     if any(Path(name).exists() and target.exists() and target.samefile(name) for name in args.file):
@@ -228,26 +254,33 @@ def _batches(args: argparse.Namespace, like: "Columns | None") -> Iterator[Batch
         for name in args.file:
             yield from _from_file(name, args, like)
     else:
-        if isinstance(sys.stdin, io.TextIOWrapper):
-            sys.stdin.reconfigure(encoding=args.encoding, errors="strict")
-        lines = _lines_of_input()
+        lines = _lines_of_input(args.encoding)
         while texts := list(itertools.islice(lines, BATCH)):
             yield Batch(texts)
 
 
 def _from_file(name: str, args: argparse.Namespace, like: "Columns | None") -> Iterator[Batch]:
     """The samples of a file, read as `zlpr evaluate` reads it, but for the labels."""
+    said = False
+    for block in _blocks(name, args, like):
+        if not said:
+            announce(name, block.columns, error=True)
+            said = True
+        yield from _parts(block)
+
+
+def _has_ids(name: str, args: argparse.Namespace, like: "Columns | None") -> bool:
+    """Whether the samples of a file have identifiers, by its first rows."""
+    return any(block.ids is not None for block in itertools.islice(_blocks(name, args, like), 1))
+
+
+def _blocks(name: str, args: argparse.Namespace, like: "Columns | None") -> "Iterator[Block]":
     from zlpr.data import iterate
 
     options = reading_options(args)
     for unused in ("labels", "label_delimiter", "label_names"):
         options.pop(unused)
-    said = False
-    for block in iterate(Path(name), labelled=False, like=like, **options):
-        if not said:
-            announce(name, block.columns, error=True)
-            said = True
-        yield from _parts(block)
+    return iterate(Path(name), labelled=False, like=like, **options)
 
 
 def _parts(block: "Block") -> Iterator[Batch]:

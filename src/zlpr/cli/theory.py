@@ -47,6 +47,8 @@ def run(args: argparse.Namespace) -> None:
         raise UserError(f"no topic {unknown[0]!r}; the topics are {', '.join(topics)}")
     if args.populations < 2:
         raise UserError(f"--populations is {args.populations}; an error needs at least 2")
+    if not 0 <= args.seed < 2**32:
+        raise UserError(f"--seed is {args.seed}; it is a number from 0 to {2**32 - 1}")
     numbers = {topic: topics[topic](args) for topic in args.topics or topics}
     if args.json:
         print_json(numbers)

@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr._escape import for_terminal
 from zlpr._named_values import named_values
@@ -47,7 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--split",
         choices=("random", "stratified", "group"),
-        help="how to divide data that has no split of its own, 8:1:1 (default random)",
+        help="how to divide data that has no split of its own, 8:1:1 (default: group where --group "
+        "is given, random otherwise)",
     )
     parser.add_argument(
         "--overwrite", action="store_true", help="replace a model that --out already holds"
@@ -79,8 +81,9 @@ def run(args: argparse.Namespace) -> None:
             _describe(parts.train, parts.validation, parts.test)
             for note in parts.check():
                 say(f"  note: {note}")
-        checkpoint = _checkpoint(out, args, first)
-        with training_progress(config.metric, quiet=args.json or not first) as progress:
+        checkpoint, resumed = _checkpoint(out, args, first)
+        quiet = args.json or not first
+        with training_progress(config.metric, resumed, quiet=quiet) as progress:
             result = fit_parts(parts, config, checkpoint=checkpoint, progress=progress)
         if not first:
             return
@@ -110,19 +113,22 @@ def _parts(args: argparse.Namespace, seed: int) -> "Parts":
         return divide(data, args.split, seed)
     if data.split is not None:
         raise UserError(f"{args.data}: comes divided; leave --validation and --test out")
+    if args.split is not None and args.validation is not None:
+        raise UserError("--split: nothing is divided where --validation is given; leave one out")
     validation = None if args.validation is None else load_data(args.validation, args)
     test = None if args.test is None else load_data(args.test, args)
-    return combine(data, validation, test, seed)
+    return combine(data, validation, test, seed, args.split)
 
 
-def _checkpoint(out: Path, args: argparse.Namespace, first: bool) -> Path:
-    """Where an unfinished run of this folder leaves its state; say so where there is one."""
+def _checkpoint(out: Path, args: argparse.Namespace, first: bool) -> tuple[Path, str]:
+    """Where an unfinished run of this folder leaves its state; what to say once it is taken up."""
     checkpoint = out.with_name(f"{out.name}.checkpoint")
     if args.restart and first:
         shutil.rmtree(checkpoint, ignore_errors=True)
-    elif checkpoint.is_dir() and first and not args.json:
-        say(f"going on with the unfinished run in {checkpoint} (--restart discards it)")
-    return checkpoint
+    elif checkpoint.is_dir():
+        run = f"the unfinished run in {checkpoint}"
+        return checkpoint, f"going on with {run} (--restart discards it)"
+    return checkpoint, ""
 
 
 def _describe(train: "Dataset", validation: "Dataset", test: "Dataset | None") -> None:
@@ -130,11 +136,12 @@ def _describe(train: "Dataset", validation: "Dataset", test: "Dataset | None") -
     import numpy as np
 
     sizes = f"{len(train):,} training, {len(validation):,} validation"
-    sizes += f" and {len(test):,} test samples" if test is not None else " samples, no test part"
+    tested = "" if test is None else f" and {counted(len(test), 'test sample')}"
+    sizes += tested or " samples, no test part"
     counts = np.asarray(train.labels.sum(axis=0))
     say(f"data: {for_terminal(train.name) or 'unnamed'}, {sizes}")
     if train.texts is None:
-        say(f"inputs: {train.inputs.shape[1]:,} features a sample")
+        say(f"inputs: {counted(train.inputs.shape[1], 'feature')} a sample")
     else:
         words = float(np.mean([len(text.split()) for text in train.texts[:10_000]]))
         empty = sum(not text.strip() for text in train.texts)
@@ -145,21 +152,24 @@ def _describe(train: "Dataset", validation: "Dataset", test: "Dataset | None") -
                 "  note: the texts hold no letters; numbers are better given as features, "
                 "in an svm or ARFF file"
             )
+    without = int((np.diff(train.labels.indptr) == 0).sum())
     say(
         f"labels: {train.num_labels:,}, {train.labels.nnz / len(train):.2f} a sample, "
-        f"{int((np.diff(train.labels.indptr) == 0).sum()):,} training samples without any"
+        f"{counted(without, 'training sample')} without any"
     )
     say(f"  most frequent: {_listed(train, np.argsort(-counts, kind='stable')[:5], counts)}")
     always = np.flatnonzero(counts == len(train))
     if len(always):
+        these = "this label" if len(always) == 1 else "these labels"
         say(
-            "  note: every training sample has these labels, which leaves nothing to learn: "
+            f"  note: every training sample has {these}, which leaves nothing to learn: "
             f"{_listed(train, always[:5], None)}{', …' if len(always) > 5 else ''}"
         )
     absent = np.flatnonzero(counts == 0)
     if len(absent):
         say(
-            f"  note: {len(absent):,} labels have no training sample and cannot be learned: "
+            f"  note: {counted(len(absent), 'label has', 'labels have')} no training sample and "
+            "cannot be learned: "
             f"{_listed(train, absent[:5], None)}{', …' if len(absent) > 5 else ''}"
         )
 
@@ -200,7 +210,7 @@ def _report(result: "FitResult", config: "TrainingConfig", out: Path) -> None:
     if result.choice.judged:
         say(f"  {result.choice.describe()}")
     say(f"probabilities by {result.probabilities.describe()}")
-    say(f"trained in {result.seconds:.1f} s, {result.num_features:,} features")
+    say(f"trained in {result.seconds:.1f} s, {counted(result.num_features, 'feature')}")
     say()
     headers, rows = figure_rows(result.figures)
     print_table(headers, rows)

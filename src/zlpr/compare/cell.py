@@ -20,6 +20,7 @@ import numpy as np
 import torch
 
 from zlpr import __version__, decoding, metrics
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.compare.grid import Cell, fingerprint
 from zlpr.compare.records import (
@@ -480,7 +481,7 @@ def _machine() -> dict[str, str]:
     return {
         "system": f"{platform.system()} {platform.release()}",
         "processor": _processor() or platform.machine(),
-        "cores": f"{os.cpu_count()} cores",
+        "cores": counted(os.cpu_count() or 1, "core"),
     }
 
 

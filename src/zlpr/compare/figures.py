@@ -20,8 +20,17 @@ import numpy as np
 
 from zlpr._escape import for_terminal
 from zlpr.compare.records import Curve, ReliabilityBin, RunRecord
-from zlpr.compare.results import FITTED, METRICS, OWN, Column, Contest, Results
+from zlpr.compare.results import (
+    FITTED,
+    METRICS,
+    OWN,
+    Column,
+    Contest,
+    Results,
+    largest_block,
+)
 from zlpr.compare.statistics import ALPHA, RankTest, Spread, rank_test
+from zlpr.compare.wording import listed
 from zlpr.metrics import MetricInfo, info
 
 WIDTH = 4.1
@@ -104,7 +113,7 @@ def _dot_plot(results: Results, contest: Contest, metric: MetricInfo) -> Figure 
             continue
         column = Column(metric, "own" if decoding == "own" else "fitted")
         for y, loss in enumerate(rows):
-            spread = Spread.of(results.get(contest, loss, column))
+            spread = Spread.of(results.matched(contest, column).get(loss))
             if spread is not None:
                 height = y + (offset if metric.needs_decision else 0)
                 _dot(axes, spread, height, decoding == "own", _is_zlpr(loss))
@@ -116,6 +125,8 @@ def _dot_plot(results: Results, contest: Contest, metric: MetricInfo) -> Figure 
     axes.set_xlabel(f"%, better {arrow}")
     axes.set_title(metric.title, loc="left", fontweight="bold")
     meaning = metric.meaning[0].upper() + metric.meaning[1:] + "."
+    withheld = listed([*results.matched(contest, Column(metric, "own")).withheld])
+    meaning += f" Means over fewer seeds, not to be compared: {withheld}." if withheld else ""
     return _finish(figure, f"{metric.title} on {contest}, mean and spread over seeds", meaning)
 
 
@@ -222,7 +233,7 @@ def time_against_quality(records: Sequence[RunRecord], contest: Contest) -> Figu
     """Training time against average precision, a point per loss, means over seeds."""
     quality = "average_precision"
     points: dict[str, list[tuple[float, float]]] = {}
-    for record in _of_contest(records, contest):
+    for record in _comparable(records, contest):
         value = record.done.evaluation.test.own.get(quality)
         if value is not None:
             entry = (record.seconds.fit, 100 * value)
@@ -252,7 +263,7 @@ def time_against_quality(records: Sequence[RunRecord], contest: Contest) -> Figu
 def empty_predictions(records: Sequence[RunRecord], contest: Contest) -> Figure | None:
     """Share of samples that get no label, at the own bound and with the fitted decoding."""
     shares: dict[str, tuple[float | None, float | None]] = {}
-    for loss, group in _by_loss(_of_contest(records, contest)).items():
+    for loss, group in _by_loss(_comparable(records, contest)).items():
         own, fitted = (
             _mean(getattr(r.done.evaluation.test, name).get("empty_predictions") for r in group)
             for name in ("own", "fitted")
@@ -294,7 +305,7 @@ def label_frequency_plots(records: Sequence[RunRecord], contest: Contest) -> lis
 def _label_frequency_plot(
     records: Sequence[RunRecord], contest: Contest, name: str, title: str
 ) -> Figure | None:
-    groups = _by_loss(_of_contest(records, contest))
+    groups = _by_loss(_comparable(records, contest))
     lines = {}
     for loss, group in groups.items():
         known = [r.done.per_label for r in group if getattr(r.done.per_label, name) is not None]
@@ -354,11 +365,14 @@ def _reliability_plot(
     records: Sequence[RunRecord], contest: Contest, name: str, title: str
 ) -> Figure | None:
     lines: dict[str, tuple[ReliabilityBin, ...]] = {}
+    errors = []
     for record in _of_first_seed(records, contest):
         reliability = record.done.reliability
         bins = None if reliability is None else getattr(reliability, name)
         if bins:
             lines[record.settings.loss.label] = bins
+            error = getattr(reliability, f"{name}_error")
+            errors.append(f"{record.settings.loss.label} {error:.4f}")
     if not lines:
         return None
     figure, axes = _axes(3.4)
@@ -375,7 +389,8 @@ def _reliability_plot(
     return _finish(
         figure,
         f"Reliability on {contest}, {title}",
-        "Predicted probabilities against how often they came true; the diagonal is perfect.",
+        "Predicted probabilities against how often they came true; the diagonal is perfect. "
+        f"Expected calibration error: {', '.join(errors)}.",
     )
 
 
@@ -491,6 +506,18 @@ def _of_contest(records: Iterable[RunRecord], contest: Contest) -> list[RunRecor
         for record in records
         if record.outcome is not None
         and (record.settings.data, record.settings.model) == (contest.data, contest.model)
+    ]
+
+
+def _comparable(records: Iterable[RunRecord], contest: Contest) -> list[RunRecord]:
+    """Those to take means of: of losses that have the same seeds, see `Results.matched`."""
+    chosen = _of_contest(records, contest)
+    runs = {loss: {r.settings.seed for r in own} for loss, own in _by_loss(chosen).items()}
+    seeds = largest_block(runs)
+    return [
+        record
+        for record in chosen
+        if record.settings.seed in seeds and seeds <= runs[record.settings.loss.label]
     ]
 
 

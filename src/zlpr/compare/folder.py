@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from zlpr._atomic import locked, write_text
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.compare.records import CellSettings, RunRecord, read_records
 
@@ -114,7 +115,9 @@ class RunFolder:
         others = [record for record in records if record.settings_hash not in set(wanted)]
         missing = len(wanted) - len(chosen)
         if not chosen:
-            raise UserError(f"{self.path}: none of the grid's {len(wanted)} cells has a record")
+            raise UserError(
+                f"{self.path}: none of the grid's {counted(len(wanted), 'cell')} has a record"
+            )
         return Selection(chosen, missing, (*left_out, *_describe_others(others, chosen)))
 
     def _wanted(self) -> list[str] | None:

@@ -33,13 +33,14 @@ from typing import Any
 
 from zlpr._digest import tree_digest
 from zlpr._errors import UserError
+from zlpr._escape import from_system
 from zlpr._named_values import name_and_text, parse_value, split_outside_brackets
 from zlpr._typed_json import from_plain
 from zlpr.compare.records import CellSettings, LossSpec
 from zlpr.compare.version import code_version
 from zlpr.data import files_behind
 from zlpr.models.registry import DEFAULT, NO_LOSS, available, kind_of
-from zlpr.training.config import TrainingConfig
+from zlpr.training.config import MOST_SEEDS, TrainingConfig
 from zlpr.training.parts import SPLIT_METHODS, SplitMethod
 from zlpr.training.registry import config_of, trainer_of
 
@@ -70,7 +71,7 @@ class DataSpec:
     @property
     def title(self) -> str:
         """The name in tables."""
-        return self.name or Path(self.path).name.partition(".")[0] or self.path
+        return self.name or from_system(Path(self.path).name.partition(".")[0] or self.path)
 
 
 @dataclass(frozen=True)
@@ -108,10 +109,10 @@ def preset(name: str) -> Grid:
 
 def read_grid(path: Path, data_root: Path | None = None) -> Grid:
     """Read a grid file; its data paths are relative to `data_root`, or to the file itself."""
+    if not path.is_file():
+        raise UserError(f"{path}: no such grid file")
     try:
         plain = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such grid file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
         raise UserError(f"{path}: not a TOML file: {fault}") from fault
     return with_root(parse_grid(plain, where=str(path)), data_root or path.parent)
@@ -314,9 +315,12 @@ def _seeds(value: Any) -> tuple[int, ...]:
         return tuple(range(value))
     if isinstance(value, list | tuple) and value:
         seeds = from_plain(tuple[int, ...], value, "seeds")
-        if min(seeds) >= 0:
+        if min(seeds) >= 0 and max(seeds) < MOST_SEEDS:
             return seeds
-    raise ValueError(f"seeds: {value!r} where a count above 0 or a list of seeds was expected")
+    raise ValueError(
+        f"seeds: {value!r} where a count above 0 or a list of seeds from 0 to {MOST_SEEDS - 1} was "
+        "expected"
+    )
 
 
 def _listed(value: Any) -> list[Any]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from zlpr._counted import counted
 from zlpr._escape import for_terminal
 from zlpr.compare.grid import Cell
 from zlpr.compare.records import RunRecord
@@ -74,7 +75,7 @@ def progress_table(progress: ComparisonProgress, already_done: int) -> Any:
     total, finished = len(progress.cells), len(progress.finished)
     spent = duration(progress.elapsed)
     before = f", {already_done} from before" if already_done else ""
-    line = Text(f"{finished} of {total} runs in {spent}{before}{_time_left(progress)}")
+    line = Text(f"{finished} of {counted(total, 'run')} in {spent}{before}{_time_left(progress)}")
     below = Table.grid(padding=(0, 2, 0, 0))
     below.add_row(ProgressBar(total=total, completed=finished, width=40), line)
     return Group(table, below)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.compare.cell import Place, run_cell
 from zlpr.compare.grid import Cell
@@ -45,13 +46,13 @@ def share_out(
     wanted = count or max(1, most)
     if wanted * threads > cores:
         raise UserError(
-            f"{wanted} workers of {threads} threads need more than the cluster's {cores} cores; "
-            "say fewer with --workers"
+            f"{counted(wanted, 'worker')} of {counted(threads, 'thread')} each: more than the "
+            f"cluster's {counted(cores, 'core')}; say fewer with --workers"
         )
     if by_card and wanted > cards:
         raise UserError(
-            f"{wanted} workers that train encoders need more than the cluster's {cards} graphics "
-            "cards; say fewer with --workers"
+            f"{counted(wanted, 'worker')} that train encoders: more than the cluster's "
+            f"{counted(cards, 'graphics card')}; say fewer with --workers"
         )
     return Resources(wanted, threads, int(by_card))
 

@@ -16,12 +16,16 @@ from typing import Any, Literal
 
 from zlpr._atomic import write_text
 from zlpr._errors import UserError
+from zlpr._escape import to_system
 from zlpr._typed_json import from_plain, schema_of, to_plain
 from zlpr.metrics import Empty
 from zlpr.training.parts import SplitMethod
 
 SCHEMA = 1
 """Raised when the meaning of a record's entries changes; older records are then left out."""
+
+LONGEST_NAME = 180
+"""Bytes of a record's file name that its words may take: file systems end at 255."""
 
 
 @dataclass(frozen=True)
@@ -80,12 +84,15 @@ class CellSettings:
     def hash(self) -> str:
         """Sixteen hexadecimal digits that change with any of the settings."""
         text = json.dumps(to_plain(self), sort_keys=True, ensure_ascii=False)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest()[:16]
 
     def file_name(self) -> str:
         """The record's file name: readable, and unlike that of any other settings."""
-        parts = [self.data, self.model, self.loss.label, f"seed{self.seed}", self.hash()[:8]]
-        return "__".join(re.sub(r"[^\w.+-]+", "-", part).strip("-.") for part in parts) + ".json"
+        words = [self.data, self.model, self.loss.label]
+        words = [re.sub(r"[^\w.+-]+", "-", word).strip("-.") for word in words]
+        if len("".join(words).encode()) > LONGEST_NAME:
+            words = [word.encode()[: LONGEST_NAME // 3].decode(errors="ignore") for word in words]
+        return to_system("__".join([*words, f"seed{self.seed}", self.hash()[:8]])) + ".json"
 
     def title(self) -> str:
         """The cell in a few words, for progress and errors."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from zlpr import __version__
 from zlpr._atomic import write_text
+from zlpr._counted import counted
 from zlpr._escape import for_markdown, for_markdown_code
 from zlpr.compare import figures
 from zlpr.compare.figures import Figure
@@ -157,7 +158,7 @@ def warnings(selection: Selection) -> list[str]:
         lines.append(f"Runs of the grid that are not made yet: {selection.missing}.")
     if selection.failed:
         lines.append(f"Runs that failed: {len(selection.failed)}; the tables go without them.")
-    seeds = {record.settings.seed for record in selection.records}
+    seeds = {record.settings.seed for record in selection.records if record.outcome is not None}
     if len(seeds) == 1:
         lines.append("One seed only: no difference here can be told from chance.")
     return lines
@@ -305,9 +306,9 @@ def _facts(records: Sequence[RunRecord], contest: Contest) -> str:
         if same and record.outcome is not None:
             data = record.outcome.data
             return (
-                f"{data.train:,} samples for training, {data.validation:,} for validation, "
-                f"{data.test:,} for test; {data.labels:,} labels, "
-                f"{data.cardinality:.2f} per sample."
+                f"{counted(data.train, 'sample')} for training, "
+                f"{data.validation:,} for validation, {data.test:,} for test; "
+                f"{counted(data.labels, 'label')}, {data.cardinality:.2f} per sample."
             )
     return ""
 

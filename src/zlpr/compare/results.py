@@ -1,13 +1,16 @@
 """Figures lined up for counting: by data set and model, loss, column and seed."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Literal
+from statistics import fmean
+from typing import Literal, TypeVar
 
 from zlpr.compare.records import RunRecord
 from zlpr.data import published
 from zlpr.metrics import PAPER_METRICS, Empty, MetricInfo, info
 
+T = TypeVar("T", bound=Hashable)
 DecodingName = Literal["own", "threshold", "fitted"]
 _WORDS = {"own": "own bound", "threshold": "one threshold", "fitted": "chosen rule"}
 
@@ -60,6 +63,25 @@ class Contest:
         return f"{self.data}, {self.model}"
 
 
+@dataclass(frozen=True)
+class Matched:
+    """Figures of one column that may be compared, for they are of the same seeds.
+
+    Attributes:
+        figures: by loss, then by seed; every loss has the same seeds.
+        withheld: likewise, of the losses that lack some of these seeds, with all they have.
+        unfinished: whether a figure that one of the losses has is missing of another.
+    """
+
+    figures: Mapping[str, Mapping[int, float]]
+    withheld: Mapping[str, Mapping[int, float]]
+    unfinished: bool
+
+    def get(self, loss: str) -> Mapping[int, float]:
+        """The figures to print: those compared, or those that are there; empty without any."""
+        return self.figures.get(loss) or self.withheld.get(loss, {})
+
+
 Key = tuple[Contest, str, str, DecodingName]
 
 
@@ -71,8 +93,8 @@ class Results:
         contests: data sets and models, in the order of the grid.
         losses: the losses' labels, in the order of the grid.
         values: the figures, as fractions.
-        test_shares: per contest, test size over training size where seeds redraw the split,
-            None where every seed saw the same parts.
+        test_shares: per contest, the mean over its runs of test size over training size, where
+            seeds redraw the split; None where every seed saw the same parts.
         empty: what empty cases count in the figures, in one or both of the two ways.
     """
 
@@ -91,6 +113,32 @@ class Results:
         """The losses that have a figure there."""
         return tuple(loss for loss in self.losses if self.get(contest, loss, column))
 
+    def matched(
+        self, contest: Contest, column: Column, losses: Sequence[str] | None = None
+    ) -> Matched:
+        """What of a column can be compared, among all losses or the given ones.
+
+        Where a grid is not finished, losses have figures of different seeds, and a mean over easy
+        splits would beat one over hard ones. Compared are the losses and seeds of the largest
+        block of runs without a gap.
+        """
+        every = {x: self.get(contest, x, column) for x in losses or self.losses}
+        judged = {loss: figures for loss, figures in every.items() if figures}
+        shared = largest_block({loss: set(figures) for loss, figures in judged.items()})
+        compared = {
+            loss: {seed: value for seed, value in figures.items() if seed in shared}
+            for loss, figures in judged.items()
+            if shared <= set(figures)
+        }
+        withheld = {loss: figures for loss, figures in judged.items() if loss not in compared}
+        unfinished = len({frozenset(figures) for figures in judged.values()}) > 1
+        return Matched(compared, withheld, unfinished)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether losses have figures of different seeds anywhere."""
+        return any(self.matched(c, column).unfinished for c in self.contests for column in COLUMNS)
+
     @property
     def datasets(self) -> tuple[str, ...]:
         """The data sets' names, in order."""
@@ -101,18 +149,20 @@ class Results:
         """Line up the finished records; the order of first appearance is kept."""
         done = [record for record in records if record.outcome is not None]
         values: dict[Key, dict[int, float]] = {}
-        shares: dict[Contest, float | None] = {}
+        shares: dict[Contest, list[float]] = {}
         for record in done:
             settings, data = record.settings, record.done.data
             contest = Contest(settings.data, settings.model)
-            redrawn = settings.split != "published"
-            shares[contest] = data.test / data.train if redrawn and data.train else None
+            share = shares.setdefault(contest, [])
+            if settings.split != "published" and data.train:
+                share.append(data.test / data.train)
             for metric, decoding, value in _figures(record):
                 key: Key = (contest, settings.loss.label, metric, decoding)
                 values.setdefault(key, {})[settings.seed] = value
         losses = tuple(dict.fromkeys(record.settings.loss.label for record in done))
         empty = tuple(dict.fromkeys(record.settings.empty for record in done))
-        return cls(tuple(shares), losses, values, shares, empty)
+        means = {contest: fmean(share) if share else None for contest, share in shares.items()}
+        return cls(tuple(shares), losses, values, means, empty)
 
     @classmethod
     def from_paper(cls) -> "Results":
@@ -129,6 +179,29 @@ class Results:
         contests = tuple(dict.fromkeys(key[0] for key in values))
         losses = (*published.DECIDING_LOSSES, *published.RANKING_LOSSES)
         return cls(contests, losses, values, dict.fromkeys(contests, 0.125))
+
+
+def largest_block(runs: Mapping[str, AbstractSet[T]]) -> AbstractSet[T]:
+    """The seeds of the block of losses and seeds without a gap that has the most runs.
+
+    Of blocks with equally many runs, the one with more losses.
+
+    Examples:
+        >>> sorted(largest_block({"zlpr": {0, 1, 2}, "bce": {0, 1}, "focal": {0, 1}}))
+        [0, 1]
+        >>> sorted(largest_block({"zlpr": {0, 1, 2}, "bce": {0, 1, 2}, "focal": {2}}))
+        [0, 1, 2]
+    """
+    if not runs:
+        return frozenset()
+    own = [frozenset(seeds) for seeds in runs.values()]
+    candidates = dict.fromkeys([*own, frozenset.intersection(*own)])
+
+    def size(seeds: frozenset[T]) -> tuple[int, int]:
+        losses = sum(seeds <= others for others in own)
+        return losses * len(seeds), losses if seeds else 0
+
+    return max(candidates, key=size)
 
 
 def _figures(record: RunRecord) -> Iterator[tuple[str, DecodingName, float]]:

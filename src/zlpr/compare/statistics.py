@@ -47,11 +47,13 @@ class Standing:
     """Who is best in one column of one table, and who cannot be told from the best.
 
     Attributes:
-        best: the losses with the best mean as printed; more than one on a tie.
+        best: the losses with the best mean as printed; more than one on a tie, none where no two
+            losses have seeds in common.
         within_noise: losses that these seeds do not tell from the best.
-        p_values: Holm-corrected, per loss other than the best; None with a single seed.
+        p_values: Holm-corrected, per loss other than the best; None with a single seed, and with
+            seeds that change nothing.
         leads: per loss other than the best, the smallest lead over it that these seeds could have
-            told from chance, as a fraction; see `smallest_lead`. None with a single seed.
+            told from chance, as a fraction; see `smallest_lead`. None where the p-value is.
     """
 
     best: tuple[str, ...]
@@ -122,7 +124,7 @@ def paired_p_value(
 
     With differences $d$ over $n$ seeds of mean $m$ and variance $v$,
     $t = m / \sqrt{v (1/n + r)}$ on $n - 1$ degrees of freedom, where $r$ is the test part's size
-    over the training part's if seeds redraw the split, and 0 if they do not.
+    over the training part's, a mean over the runs, if seeds redraw the split, and 0 if they do not.
 
     Returns:
         The p-value, or None where fewer than two seeds are shared or where all differences are
@@ -199,27 +201,28 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def standing(
     results: Results, contest: Contest, column: Column, losses: Sequence[str] | None = None
 ) -> Standing | None:
-    """Best losses of one column of one table, None where no loss has a figure."""
-    judged = [x for x in losses or results.losses if results.get(contest, x, column)]
-    if not judged:
+    """Best losses of one column of one table, None where no loss has a figure.
+
+    Compared are the figures of `Results.matched`; where that leaves one loss of several, none is
+    best.
+    """
+    matched = results.matched(contest, column, losses)
+    if not matched.figures:
         return None
-    means = {x: float(np.mean(list(results.get(contest, x, column).values()))) for x in judged}
-    first = max(judged, key=lambda x: column.metric.sign * means[x])
-    best = tuple(x for x in judged if printed(means[x]) == printed(means[first]))
-    reference = results.get(contest, first, column)
+    if matched.withheld and len(matched.figures) == 1:  # ahead of nobody
+        return Standing((), (), {}, {})
+    figures = matched.figures
+    means = {x: float(np.mean(list(values.values()))) for x, values in figures.items()}
+    first = max(means, key=lambda x: column.metric.sign * means[x])
+    best = tuple(x for x in means if printed(means[x]) == printed(means[first]))
     share = results.test_shares.get(contest)
-    raw = {
-        x: paired_p_value(reference, results.get(contest, x, column), share)
-        for x in judged
-        if x != first
-    }
+    rivals = [x for x in figures if x != first]
+    raw = {x: paired_p_value(figures[first], figures[x], share) for x in rivals}
     tested = {x: p for x, p in raw.items() if p is not None}
     corrected = dict(zip(tested, holm(list(tested.values())), strict=True))
-    p_values = {x: corrected.get(x) for x in raw}
+    p_values = {x: corrected.get(x) for x in rivals}
     noise = tuple(x for x, p in p_values.items() if p is None or p > ALPHA)
-    leads = {
-        x: smallest_lead(reference, results.get(contest, x, column), share, len(raw)) for x in raw
-    }
+    leads = {x: smallest_lead(figures[first], figures[x], share, len(rivals)) for x in rivals}
     return Standing(best, noise, p_values, leads)
 
 
@@ -279,14 +282,15 @@ def rank_test(results: Results, column: Column) -> RankTest | None:
 
 
 def _block_table(results: Results, column: Column) -> dict[str, dict[str, float]]:
-    """Mean over seeds and models, by data set and loss; only where every model has it."""
+    """Mean over matched seeds and models, by data set and loss; only where every model has it."""
     table: dict[str, dict[str, float]] = {}
     for data in results.datasets:
         contests = [contest for contest in results.contests if contest.data == data]
         row: dict[str, float] = {}
+        matched = [results.matched(contest, column).figures for contest in contests]
         for loss in results.losses:
-            figures = [results.get(contest, loss, column) for contest in contests]
+            figures = [of_contest.get(loss) for of_contest in matched]
             if all(figures):
-                row[loss] = float(np.mean([np.mean(list(f.values())) for f in figures]))
+                row[loss] = float(np.mean([np.mean(list(f.values())) for f in figures if f]))
         table[data] = row
     return table

@@ -5,10 +5,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from zlpr._counted import counted
 from zlpr.compare.records import RunRecord
-from zlpr.compare.results import FITTED, METRICS, OWN, Column, Results
+from zlpr.compare.results import (
+    FITTED,
+    METRICS,
+    OWN,
+    Column,
+    Matched,
+    Results,
+    largest_block,
+)
 from zlpr.compare.statistics import Spread, Standing, count_wins, standing
-from zlpr.compare.wording import counted, listed, percent
+from zlpr.compare.wording import listed, percent
 from zlpr.metrics import MetricInfo
 
 
@@ -32,7 +41,7 @@ def overview(records: Sequence[RunRecord], missing: int = 0) -> str:
     text = (
         f"{counted(len(losses), 'loss', 'losses')} on {counted(len(datasets), 'data set')} with "
         f"{listed([f'the model {model}' for model in models])}, {repeats} each: "
-        f"{len(done)} of {len(records) + missing} runs finished."
+        f"{len(done)} of {counted(len(records) + missing, 'run')} finished."
     )
     return text if len(done) == len(records) + missing else text + " The rest is listed below."
 
@@ -58,19 +67,30 @@ def _best(results: Results, metric: MetricInfo) -> Finding | None:
 
 def _best_in_one(results: Results, column: Column) -> str:
     contest = results.contests[0]
-    stand = standing(results, contest, column)
+    stand, matched = standing(results, contest, column), results.matched(contest, column)
     if stand is None:
         return ""
-    spread = Spread.of(results.get(contest, stand.best[0], column))
-    figure = "" if spread is None else f" with {percent(spread.mean, 1)} %"
+    if not stand.best:
+        return "no two losses have the same seeds yet, and nothing can be compared."
+    spread = Spread.of(matched.figures[stand.best[0]])
+    figure, seeds = (
+        ("", 0) if spread is None else (f" with {percent(spread.mean, 1)} %", spread.seeds)
+    )
     if not stand.p_values:
         return f"only {stand.best[0]} is judged,{figure}, and there is nothing to compare it with."
     text = f"{listed(stand.best)} {'is' if len(stand.best) == 1 else 'are'} ahead{figure}"
+    return text + _how_sure(stand, seeds) + _withheld(matched)
+
+
+def _how_sure(stand: Standing, seeds: int) -> str:
+    """Whether the lead is beyond chance, as the end of a sentence."""
     rivals = [loss for loss in stand.within_noise if loss not in stand.best]
     if not rivals:
-        return text + ("." if len(stand.best) > 1 else ", beyond what chance explains.")
+        return "." if len(stand.best) > 1 else ", beyond what chance explains."
     if all(stand.p_values.get(loss) is None for loss in rivals):
-        return text + "; one seed cannot tell this from chance."
+        if seeds == 1:
+            return "; one seed cannot tell this from chance."
+        return f", by the same with all {seeds} seeds: they changed nothing and cannot show chance."
     beaten = [loss for loss in stand.p_values if loss not in (*rivals, *stand.best)]
     if not beaten and len(rivals) > 1:
         told = "these seeds tell no loss from it"
@@ -78,8 +98,16 @@ def _best_in_one(results: Results, column: Column) -> str:
         told = f"beyond chance only of {listed(beaten)}"
     else:
         told = f"{listed(rivals)} cannot be told apart from it"
-    seeds = 0 if spread is None else spread.seeds
-    return f"{text}; {told}{_what_seeds_tell(stand, rivals, seeds)}."
+    return f"; {told}{_what_seeds_tell(stand, rivals, seeds)}."
+
+
+def _withheld(matched: Matched) -> str:
+    """A sentence on the losses that lack seeds, where there are any."""
+    names = list(matched.withheld)
+    if not names:
+        return ""
+    verbs = "lacks seeds and is" if len(names) == 1 else "lack seeds and are"
+    return f" ({listed(names)} {verbs} not compared.)"
 
 
 def _what_seeds_tell(stand: Standing, rivals: Sequence[str], seeds: int) -> str:
@@ -103,8 +131,8 @@ def _best_over_all(results: Results, column: Column) -> str:
     clear = sum(wins[loss].clear for loss in leaders)
     noise = "all beyond chance" if clear == top * len(leaders) else f"{clear} beyond chance"
     verb = "is" if len(leaders) == 1 else "are each"
-    total = sum(len(results.judged(contest, column)) > 1 for contest in results.contests)
-    return f"{listed(leaders)} {verb} best in {top} of {total} tables ({noise})."
+    total = sum(len(results.matched(c, column).figures) > 1 for c in results.contests)
+    return f"{listed(leaders)} {verb} best in {top} of {counted(total, 'table')} ({noise})."
 
 
 def _decoding_effect(results: Results) -> Finding | None:
@@ -116,12 +144,13 @@ def _decoding_effect(results: Results) -> Finding | None:
     )
     gaps = []
     for contest in results.contests:
-        losses = results.judged(contest, own)
-        if len(losses) < 2 or not set(losses) <= set(results.judged(contest, fitted)):
+        first, second = (results.matched(contest, column).figures for column in (own, fitted))
+        losses = [loss for loss in first if loss in second]
+        if len(losses) < 2 or len(losses) < len(first):
             continue
         means = [
-            [np.mean(list(results.get(contest, loss, column).values())) for loss in losses]
-            for column in (own, fitted)
+            [np.mean(list(figures[loss].values())) for loss in losses]
+            for figures in (first, second)
         ]
         gaps.append([100 * (max(row) - min(row)) for row in means])
     if not gaps:
@@ -137,6 +166,8 @@ def _decoding_effect(results: Results) -> Finding | None:
 
 
 def _verdict(before: float, after: float) -> str:
+    if max(before, after) < 0.05:  # both print as 0.0
+        return "There is no difference to explain."
     if after < 0.5 * before:
         return "Most of the difference was the threshold, not the scores."
     if after < 0.9 * before:
@@ -162,16 +193,19 @@ def _rankers(results: Results) -> Finding | None:
 
 
 def _emptiness(records: Sequence[RunRecord]) -> Finding | None:
-    shares: dict[str, list[float]] = {}
+    shares: dict[str, dict[tuple[str, str, int], float]] = {}
     for record in records:
-        if record.outcome is None:
-            continue
-        value = record.outcome.evaluation.test.own.get("empty_predictions")
+        value = None
+        if record.outcome is not None:
+            value = record.outcome.evaluation.test.own.get("empty_predictions")
         if value is not None:
-            shares.setdefault(record.settings.loss.label, []).append(100 * value)
-    if not shares:
+            of = record.settings
+            shares.setdefault(of.loss.label, {})[of.data, of.model, of.seed] = 100 * value
+    runs = largest_block({loss: set(values) for loss, values in shares.items()})
+    compared = {loss: values for loss, values in shares.items() if runs <= set(values)}
+    if not compared:
         return None
-    means = {loss: float(np.mean(values)) for loss, values in shares.items()}
+    means = {x: float(np.mean([values[run] for run in runs])) for x, values in compared.items()}
     low, high = min(means, key=means.__getitem__), max(means, key=means.__getitem__)
     text = f"At its own bound, {high} gives no label at all to {means[high]:.1f} % of the samples"
     if low != high:

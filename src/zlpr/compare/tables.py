@@ -20,6 +20,12 @@ LEGEND = (
     f"{BEST_MARK} best, {NOISE_MARK} these seeds do not tell it from the best (paired test, 5 %)"
 )
 
+UNFINISHED = (
+    "Not all runs are there: losses are compared, and their means taken, over the seeds that most "
+    "of them have; (n=…) stands behind the mean of so many seeds of a loss that lacks some of "
+    "these and is not compared."
+)
+
 LEAD_THAT_SHOWS = "lead that shows"
 """The row that says how far apart two losses must be for these seeds to tell them apart."""
 
@@ -34,6 +40,7 @@ class TableCell:
         deviation: the printed spread over seeds, or "".
         best: whether it is the best of its column.
         within_noise: whether these seeds do not tell it from the best.
+        seeds: how many it is of, where it is not compared for lack of some; None otherwise.
     """
 
     text: str
@@ -41,6 +48,12 @@ class TableCell:
     deviation: str = ""
     best: bool = False
     within_noise: bool = False
+    seeds: int | None = None
+
+    @property
+    def incomplete(self) -> str:
+        """What stands behind a figure that is not compared."""
+        return "" if self.seeds is None else f"(n={self.seeds})"
 
 
 EMPTY = TableCell("–")
@@ -63,24 +76,27 @@ def contest_table(results: Results, contest: Contest, columns: Sequence[Column] 
     The last row says how large a lead must be for these seeds to tell it from chance.
     """
     stands = {column: standing(results, contest, column) for column in columns}
+    matched = {column: results.matched(contest, column) for column in columns}
     rows = []
     for loss in results.losses:
         cells = []
         for column in columns:
-            spread = Spread.of(results.get(contest, loss, column))
+            spread = Spread.of(matched[column].get(loss))
             stand = stands[column]
             if spread is None or stand is None:
                 cells.append(EMPTY)
                 continue
             best = loss in stand.best
             noise = loss in stand.within_noise and not best
-            cells.append(_spread_cell(spread, best=best, noise=noise))
+            few = loss in matched[column].withheld
+            cells.append(_spread_cell(spread, best=best, noise=noise, few=few))
         rows.append((loss, tuple(cells)))
     leads = [None if stand is None else stand.lead_that_shows for stand in stands.values()]
     if any(lead is not None for lead in leads):
         shown = (EMPTY if lead is None else TableCell(percent(lead)) for lead in leads)
         rows.append((LEAD_THAT_SHOWS, tuple(shown)))
-    return Table(str(contest), tuple(column.title for column in columns), tuple(rows))
+    note = UNFINISHED if any(entry.unfinished for entry in matched.values()) else ""
+    return Table(str(contest), tuple(column.title for column in columns), tuple(rows), note=note)
 
 
 def wins_table(
@@ -157,7 +173,7 @@ def paper_table(results: Results, contest: Contest) -> Table | None:
         return None
     rows = []
     for loss in (*published.DECIDING_LOSSES, *published.RANKING_LOSSES):
-        ours = [Spread.of(results.get(contest, loss, column)) for column in OWN]
+        ours = [Spread.of(results.matched(contest, column).get(loss)) for column in OWN]
         if not any(ours):
             continue
         cells = []
@@ -275,10 +291,12 @@ def figures_csv(records: Iterable[RunRecord], *, raw: bool = False) -> str:
     return out.getvalue()
 
 
-def _spread_cell(spread: Spread, *, best: bool = False, noise: bool = False) -> TableCell:
+def _spread_cell(
+    spread: Spread, *, best: bool = False, noise: bool = False, few: bool = False
+) -> TableCell:
     deviation = "" if spread.deviation is None else percent(spread.deviation)
-    mean = printed(spread.mean)
-    return TableCell(f"{mean:.2f}", mean, deviation, best=best, within_noise=noise)
+    mean, seeds = printed(spread.mean), spread.seeds if few else None
+    return TableCell(f"{mean:.2f}", mean, deviation, best=best, within_noise=noise, seeds=seeds)
 
 
 def _p_cell(p_value: float) -> TableCell:
@@ -290,7 +308,7 @@ def _terminal_text(cell: TableCell) -> str:
     if cell.deviation and cell.value is not None:
         text = f"{cell.value:.1f}±{float(cell.deviation):.1f}"
     mark = BEST_MARK if cell.best else NOISE_MARK if cell.within_noise else " "
-    return text + mark
+    return text + (cell.incomplete or mark)
 
 
 def _markdown_text(cell: TableCell) -> str:
@@ -298,14 +316,16 @@ def _markdown_text(cell: TableCell) -> str:
     text = for_markdown(cell.text)
     text = f"**{text}**" if cell.best else text
     tilde = " ~" if cell.within_noise else ""
-    return text + spread + tilde
+    few = f" {cell.incomplete}" if cell.incomplete else ""
+    return text + spread + tilde + few
 
 
 def _latex_text(cell: TableCell) -> str:
     text = _escape_latex(cell.text).replace("–", "--")
     spread = rf"\,{{\scriptsize$\pm${cell.deviation}}}" if cell.deviation else ""
     tilde = r"$^{\sim}$" if cell.within_noise else ""
-    return (rf"\textbf{{{text}}}" if cell.best else text) + spread + tilde
+    few = f" {cell.incomplete}" if cell.incomplete else ""
+    return (rf"\textbf{{{text}}}" if cell.best else text) + spread + tilde + few
 
 
 def _escape_latex(text: str) -> str:

@@ -38,16 +38,6 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def counted(number: int, one: str, many: str = "") -> str:
-    """A number with what it counts.
-
-    Examples:
-        >>> counted(1, "loss", "losses"), counted(3, "seed")
-        ('1 loss', '3 seeds')
-    """
-    return f"{number} {one if number == 1 else many or one + 's'}"
-
-
 def listed(names: Sequence[str]) -> str:
     """Names in a sentence.
 

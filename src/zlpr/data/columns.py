@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from zlpr._counted import counted
 from zlpr._typed_json import from_plain, to_plain
 from zlpr.data.problems import quote, quote_all
 
@@ -55,7 +56,7 @@ class Columns:
         """One line that says what was read, for people."""
         said = []
         if self.num_features is not None:
-            said.append(f"{self.num_features:,} features")
+            said.append(counted(self.num_features, "feature"))
         if self.text:
             unchosen = f" (not from {quote_all(self.also_text, _SHOWN)})" if self.also_text else ""
             said.append(f"text from {quote_all(self.text, _SHOWN)}{unchosen}")

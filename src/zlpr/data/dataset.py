@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.data.columns import Columns
 from zlpr.data.label_names import numbers
@@ -71,16 +72,20 @@ class Dataset:
         samples, labels = self.labels.shape
         if labels != len(self.label_names):
             raise ValueError(
-                f"labels has {labels} columns, label_names {len(self.label_names)} names"
+                f"labels has {counted(labels, 'column')}, label_names "
+                f"{counted(len(self.label_names), 'name')}"
             )
         if (self.texts is None) == (self.features is None):
             raise ValueError("a Dataset holds either texts or features")
         for field in ("texts", "ids", "groups", "split"):
             value = getattr(self, field)
             if value is not None and len(value) != samples:
-                raise ValueError(f"{field} has {len(value)} entries for {samples} samples")
+                raise ValueError(
+                    f"{field} has {len(value)} entries for {counted(samples, 'sample')}"
+                )
         if self.features is not None and self.features.shape[0] != samples:
-            raise ValueError(f"features has {self.features.shape[0]} rows for {samples} samples")
+            rows = counted(self.features.shape[0], "row")
+            raise ValueError(f"features has {rows} for {counted(samples, 'sample')}")
 
     def __len__(self) -> int:
         return int(self.labels.shape[0])
@@ -143,7 +148,8 @@ class Dataset:
         notes = self.notes
         if len(strange):
             few = ", ".join(quote(self.label_names[i]) for i in strange[:5].tolist())
-            what = f"{int((columns < 0).sum()):,} labels of {len(strange):,} unknown kinds: {few}"
+            lost = counted(int((columns < 0).sum()), "label")
+            what = f"{lost} of {counted(len(strange), 'unknown kind')}: {few}"
             if unknown == "error":
                 raise UserError(f"{self.name or 'the data'} has {what}; drop them to go on")
             notes = (*notes, f"{self.name or 'the data'}: left out {what}")

@@ -175,11 +175,17 @@ def _split_lines(pieces: Iterator[str], path: Path) -> Iterator[Lines]:
         yield Lines(first, [rest])
 
 
-def _decoded(path: Path, stream: IO[bytes], encoding: str) -> Iterator[str]:
+def check_encoding(path: object, encoding: str) -> None:
+    """Refuse the name of no encoding of text; Python has codecs of other things, as hex."""
     try:
-        decoder = codecs.getincrementaldecoder(encoding)()
-    except LookupError:
+        io.TextIOWrapper(io.BytesIO(), encoding)
+    except (LookupError, ValueError):  # ValueError: a name that no codec can have
         raise UserError(f"{path}: no encoding is called {encoding!r}") from None
+
+
+def _decoded(path: Path, stream: IO[bytes], encoding: str) -> Iterator[str]:
+    check_encoding(path, encoding)
+    decoder = codecs.getincrementaldecoder(encoding)()
     line, column, start = 1, 1, True
     while True:
         chunk = stream.read(_CHUNK)
@@ -189,6 +195,8 @@ def _decoded(path: Path, stream: IO[bytes], encoding: str) -> Iterator[str]:
             piece = decoder.decode(chunk, final=not chunk)
         except UnicodeDecodeError as wrong:
             raise _encoding_error(path, wrong, line, column, encoding) from None
+        except UnicodeError as wrong:  # some say no more
+            raise UserError(f"{path}: not {encoding.upper()} ({wrong})") from None
         if start and piece.startswith("\ufeff"):
             piece = piece[1:]
         start = False

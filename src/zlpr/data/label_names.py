@@ -1,6 +1,6 @@
 """Lists of label names, one per line: where they stand and what they may hold."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 LABELS_FILE = "labels.txt"
 """What a folder of data calls the list of its labels, one per line, in order."""
+
+_EMPTY_WORDS = frozenset(["nan", "none", "null", "n/a", "na", "<na>"])
+"""What other programs write for an empty cell."""
 
 LabelNames = Sequence[str] | str | Path
 """Label names in order, or the file that lists them, one per line."""
@@ -64,6 +67,54 @@ def label_order(names: Iterable[str]) -> Callable[[str], tuple[int, str]] | None
         return len(digits), digits
 
     return by_size
+
+
+def doubts(names: Sequence[str], delimiter: str | None = None) -> Iterator[str]:
+    """What looks wrong about the names of labels that a file does not list, at most once each kind.
+
+    Args:
+        names: of all labels, none of them twice.
+        delimiter: what separated them in a cell, if anything did.
+
+    Examples:
+        >>> list(doubts(["a", "b", "a;c"], "|"))
+        ["the label 'a;c' holds ';', where labels are separated by '|': is it several?"]
+    """
+    empty = next((name for name in names if name.lower() in _EMPTY_WORDS), None)
+    if empty is not None:
+        yield f"a label is called {quote(empty)}; was its cell empty?"
+    broken = next((name for name in names if "\n" in name or "\r" in name), None)
+    if broken is not None:
+        yield f"the label {quote(broken)} holds a line break; was a cell cut in the wrong place?"
+    first: dict[str, str] = {}
+    for name in names:
+        other = first.setdefault(" ".join(name.casefold().split()), name)
+        if other is not name:
+            yield (
+                f"the labels {quote(other)} and {quote(name)} differ in case or spaces alone; they "
+                "count as two"
+            )
+            break
+    joined = _joined_label(names, delimiter) if delimiter else None
+    if joined is not None:
+        yield (
+            f"the label {quote(joined[0])} holds {joined[1]!r}, where labels are separated by "
+            f"{delimiter!r}: is it several?"
+        )
+
+
+def _joined_label(names: Sequence[str], delimiter: str) -> tuple[str, str] | None:
+    """A label that may be several, and what would separate them.
+
+    A comma belongs to many a name: it counts where a side of it is a label of its own.
+    """
+    known = set(names)
+    for sign in ";,":
+        for name in names if sign != delimiter else ():
+            pieces = name.split(sign)
+            if len(pieces) > 1 and (sign == ";" or any(piece.strip() in known for piece in pieces)):
+                return name, sign
+    return None
 
 
 def counts_labels(data: "Dataset", names: Sequence[str], like: Columns | None) -> bool:

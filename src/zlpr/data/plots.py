@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from zlpr._counted import counted
 from zlpr._escape import for_terminal
 from zlpr.data.dataset import Dataset
 
@@ -41,7 +42,9 @@ def plot(dataset: Dataset) -> "Figure":
         draw_set_sizes(sizes, dataset)
         draw_co_occurrence(together, figure, dataset)
         if dataset.name:
-            sizes_in_words = f"{len(dataset):,} samples, {dataset.num_labels:,} labels"
+            sizes_in_words = (
+                f"{counted(len(dataset), 'sample')}, {counted(dataset.num_labels, 'label')}"
+            )
             figure.suptitle(f"{for_terminal(dataset.name)}: {sizes_in_words}")
     return figure
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
 
 SHOWN = 5
@@ -70,8 +71,8 @@ class Problems:
             return None
         if not self.skip:
             raise self.error()
-        total = rows + self.count
-        return f"{self.name}: dropped {self.count:,} of {total:,} rows: {self._listing()}"
+        total = counted(rows + self.count, "row")
+        return f"{self.name}: dropped {self.count:,} of {total}: {self._listing()}"
 
     def _listing(self) -> str:
         hidden = self.count - len(self.shown)

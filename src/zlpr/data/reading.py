@@ -12,7 +12,9 @@ from typing import Any, Literal
 import numpy as np
 from scipy import sparse
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
+from zlpr._escape import from_system
 from zlpr.data import demo
 from zlpr.data.columns import Columns
 from zlpr.data.dataset import SPLIT_NAMES, Dataset, SplitName, split_name
@@ -21,18 +23,16 @@ from zlpr.data.formats import FORMATS, SUFFIXES, Format, find_format, huggingfac
 from zlpr.data.label_names import (
     LABELS_FILE,
     LabelNames,
+    doubts,
     is_number,
     label_order,
     list_label_names,
     numbers,
 )
-from zlpr.data.problems import Problems, name_all, quote
+from zlpr.data.problems import Problems, name_all, quote, quote_all
 from zlpr.data.rows import Block, Column, ReadOptions, UnknownLabels
 
 _log = logging.getLogger("zlpr.data")
-
-_EMPTY_WORDS = frozenset(["nan", "none", "null", "n/a", "na", "<na>"])
-"""What other programs write for an empty cell."""
 
 
 def read(
@@ -234,8 +234,8 @@ class _Builder:
 
     def add(self, block: Block) -> None:
         """Take the rows of one block."""
-        if self.declared is None and block.label_names is not None:
-            self.declared = block.label_names
+        if block.label_names is not None:
+            self._declare(block.label_names)
         self.columns = self.columns or block.columns
         flat = itertools.chain.from_iterable(block.labels)
         try:
@@ -252,6 +252,20 @@ class _Builder:
                 getattr(self, name).extend(values)
         if block.features is not None:
             self.features.append(block.features)
+
+    def _declare(self, names: tuple[str, ...]) -> None:
+        """Take the labels that a block declares: those of all parts, though they should agree."""
+        if self.declared is None:
+            self.declared = names
+        elif names != self.declared:
+            known = set(self.declared)
+            more = tuple(name for name in names if name not in known)
+            if more:
+                self.problems.notes.append(
+                    f"{self.problems.name}: its parts declare different labels: "
+                    f"{quote_all(more, 5)} not in all of them"
+                )
+            self.declared = (*self.declared, *more)
 
     def _known(self, block: Block) -> Block:
         """The block without unknown labels, or without the rows that have one."""
@@ -297,9 +311,9 @@ class _Builder:
             raise UserError(f"{path}: no rows")
         notes.append(self.numbers.note(str(path)))
         names, labels = self._label_matrix()
-        empty = [name for name in names if name.lower() in _EMPTY_WORDS]
-        if empty and self.label_names is None:
-            notes.append(f"{path}: a label is called {quote(empty[0])}; was its cell empty?")
+        if self.label_names is None and self.declared is None:
+            delimiter = self.columns.label_delimiter if self.columns is not None else None
+            notes += [f"{path}: {doubt}" for doubt in doubts(names, delimiter)]
         kept = tuple(note for note in notes if note)
         for note in kept:
             _log.warning(note)
@@ -316,7 +330,7 @@ class _Builder:
             ids=self.ids or None,
             groups=self.groups or None,
             split=np.array(self.split) if self.split else None,
-            name=path.name.partition(".")[0],
+            name=from_system(path.name.partition(".")[0]),
             notes=kept,
             columns=columns,
         )
@@ -327,7 +341,8 @@ class _Builder:
         total = sum(self.unknown_counts.values())
         few = ", ".join(quote(name) for name in list(self.unknown_counts)[:5])
         kinds = len(self.unknown_counts)
-        return f"{self.problems.name}: left out {total:,} labels of {kinds:,} unknown kinds: {few}"
+        lost = f"{counted(total, 'label')} of {counted(kinds, 'unknown kind')}"
+        return f"{self.problems.name}: left out {lost}: {few}"
 
     def _label_matrix(self) -> tuple[tuple[str, ...], sparse.csr_array[Any]]:
         names = self.label_names
@@ -336,7 +351,9 @@ class _Builder:
         )
         if names is None:
             found = list(self.numbers)
-            names = self.declared or tuple(sorted(found, key=label_order(found)))
+            declared = dict.fromkeys(self.declared or ())
+            others = [name for name in found if name not in declared]
+            names = (*declared, *sorted(others, key=label_order(others)))
             column = {name: number for number, name in enumerate(names)}
             order = np.array([column[name] for name in found], dtype=np.int32)
             indices = order[indices]
@@ -395,8 +412,8 @@ def load(spec: str | Path, **how: Any) -> Dataset:
     if how.get("labelled", True) and not data.labels.nnz:
         held = f" ({data.columns.describe()})" if data.columns and data.columns.labels else ""
         raise UserError(
-            f"{spec}: none of the {len(data):,} samples has a label{held}; name the column of the "
-            "labels with labels=…"
+            f"{spec}: none of {counted(len(data), 'sample')} has a label{held}; name the column of "
+            "the labels with labels=…"
         )
     return data
 
@@ -443,24 +460,31 @@ def _load_parts(folder: Path, how: Mapping[str, Any]) -> Dataset:
         read_parts[name].append(data)
         if how.get("like") is None and data.columns is not None:  # the others are read like it
             how = {**how, "like": replace(data.columns, labels=(), num_features=None)}
-    return join_parts({n: concatenate(p) for n, p in read_parts.items()}, name=folder.name)
+    return join_parts(
+        {n: concatenate(p) for n, p in read_parts.items()}, name=from_system(folder.name)
+    )
 
 
 _SHARD = re.compile(r"(.+)-\d+-of-\d+")
+
+
+def part_of(path: Path) -> SplitName | None:
+    """Which part of its folder's data a file is, by its name; None where it is no file of data."""
+    stem = path.name.partition(".")[0]
+    shard = _SHARD.fullmatch(stem)
+    part = split_name(re.split("[-_]", shard.group(1) if shard else stem)[-1])
+    return part if path.is_file() and plain_suffix(path) in SUFFIXES else None
 
 
 def _part_files(folder: Path) -> dict[SplitName, list[Path]]:
     """The files of each part: one, or all its shards in order."""
     found: dict[SplitName, list[Path]] = {}
     for path in sorted(folder.iterdir()):
-        stem = path.name.partition(".")[0]
-        shard = _SHARD.fullmatch(stem)
-        base = shard.group(1) if shard else stem
-        part = split_name(re.split("[-_]", base)[-1])
-        if part is None or not path.is_file() or plain_suffix(path) not in SUFFIXES:
+        part = part_of(path)
+        if part is None:
             continue
         others = found.setdefault(part, [])
-        if others and not shard:
+        if others and not _SHARD.fullmatch(path.name.partition(".")[0]):
             raise UserError(f"{folder}: both {others[0].name} and {path.name} are the {part} part")
         others.append(path)
     return {name: found[name] for name in SPLIT_NAMES if name in found}

@@ -13,7 +13,7 @@ from zlpr._errors import UserError
 from zlpr.data.columns import Columns
 from zlpr.data.dataset import split_name
 from zlpr.data.problems import Problems, quote, quote_all
-from zlpr.data.rows import Block, Column, ReadOptions
+from zlpr.data.rows import Block, Column, ReadOptions, is_position
 
 TEXT_NAMES = (
     *("text", "texts", "sentence", "content", "comment_text", "comment", "body", "message"),
@@ -30,8 +30,9 @@ SPLIT_COLUMNS = ("split",)
 DELIMITERS = ("|", ";", ",")
 """What may separate the labels of a cell, the surest sign first."""
 
-LIST_STARTS = ("[", "{'", '{"', "('", '("')
-"""How a cell begins that holds a whole collection of labels, as JSON or Python writes it."""
+_CALLS = ("frozenset(", "set(", "list(", "tuple(", "dict_keys(", "dict_values(", "array(")
+LIST_STARTS = ("[", "{", "(", *_CALLS)
+"""How a cell may begin that holds a whole collection of labels; `holds_list` tells whether."""
 
 _KNOWN_NAMES = frozenset([*TEXT_NAMES, *SHORT_TEXT_NAMES, *LABEL_NAMES, *ID_NAMES, *SPLIT_COLUMNS])
 
@@ -143,6 +144,9 @@ def find_roles(
     if not options.labelled:
         taken |= {name for name in names if name.lower() in LABEL_NAMES}
     text, also_text = _text_columns(file, table, options.text, taken)
+    roles = {"text": text, "id": (identifier,), "group": (group,), "split": (split,)}
+    for role, columns in roles.items():
+        _refuse_answers(file, label_columns, columns, role)
     indicators = options.labelled and (
         len(label_columns) > 1
         or _listed(options.labels)
@@ -204,23 +208,49 @@ def is_known_name(name: str) -> bool:
     return name.strip().lower() in _KNOWN_NAMES
 
 
+def likely_roles(table: Table) -> tuple[str, str]:
+    """The columns that seem to hold texts and labels, for a message that asks to name them.
+
+    Texts are the longest cells. Of the others, labels repeat the most: identifiers do not.
+
+    Examples:
+        >>> likely_roles({"nr": ["1", "2"], "was": ["rot", "rot"], "wie": ["ein Haus", "Baum"]})
+        ('wie', 'was')
+    """
+    cells = {name: [str(cell) for cell in column[:_LOOKED_AT]] for name, column in table.items()}
+    text = max(cells, key=lambda name: sum(map(len, cells[name])))
+    others = [name for name in cells if name != text] or [text]
+    return text, min(others, key=lambda name: len(set(cells[name])))
+
+
 def _listed(column: Any) -> bool:
     return column is not None and not isinstance(column, str | int)
 
 
+def _refuse_answers(
+    file: str, labels: Sequence[str], columns: Sequence[str | None], role: str
+) -> None:
+    """Refuse a column that is the labels and something else too."""
+    both = next((column for column in columns if column in labels), None)
+    if both is not None:
+        why = "a model would read the answer" if role == "text" else f"name another with {role}=…"
+        raise UserError(f"{file}: the column {both!r} is read as labels and as {role}; {why}")
+
+
 def _named(file: str, names: Sequence[str], column: Column, role: str) -> str:
-    if isinstance(column, int):
-        if not 0 <= column < len(names):
+    """The column of this name, or else at this position."""
+    if column in names:
+        return str(column)
+    if is_position(column):
+        if not 0 <= int(column) < len(names):
             raise UserError(
                 f"{file}: {role}={column} is not a column; there are {len(names)}, counted from 0"
             )
-        return names[column]
-    if column not in names:
-        raise UserError(
-            f"{file}: no column {column!r} for {role}; the columns are {quote_all(names)}; "
-            f"name another with {role}=…"
-        )
-    return column
+        return names[int(column)]
+    raise UserError(
+        f"{file}: no column {column!r} for {role}; the columns are {quote_all(names)}; "
+        f"name another with {role}=…"
+    )
 
 
 def _first(names: Iterable[str], known: Sequence[str]) -> str | None:
@@ -278,7 +308,7 @@ def _text_columns(
     if usual is None:
         raise UserError(
             f"{file}: which column holds the text? The columns are {quote_all(names)}; "
-            "name it with text=…"
+            f"name it, as text={likely_roles({name: table[name] for name in left or names})[0]!r}"
         )
     return (usual,), tuple(name for name in textual if name != usual)
 
@@ -305,24 +335,21 @@ def _label_columns(file: str, table: Table, options: ReadOptions) -> tuple[str, 
         wanted = options.labels
         listed = [wanted] if isinstance(wanted, str | int) else list(wanted)
         return tuple(_named(file, names, column, "labels") for column in listed)
-    known = _first(names, LABEL_NAMES)
+    asked = {_named(file, names, column, role) for role, column in options.columns()}
+    left = [name for name in names if name not in asked]
+    known = _first(left, LABEL_NAMES)
     if known is not None:
         return (known,)
     others = {*TEXT_NAMES, *SHORT_TEXT_NAMES, *ID_NAMES, *SPLIT_COLUMNS}
-    asked = options.columns()
     found = tuple(
-        name
-        for number, name in enumerate(names)
-        if name.lower() not in others
-        and name not in asked
-        and number not in asked
-        and _is_indicator(table, name)
+        name for name in left if name.lower() not in others and _is_indicator(table, name)
     )
     if found:
         return found
     raise UserError(
         f"{file}: which column holds the labels? The columns are {quote_all(names)}; "
-        "name it with labels=… (one column of label sets, or a list of columns of 0 and 1)"
+        f"name it, as labels={likely_roles(table)[1]!r} (one column of label sets, or several of "
+        "0 and 1)"
     )
 
 
@@ -480,7 +507,7 @@ class LabelCells:
 
     def _split(self, text: str) -> Sequence[str]:
         if self.sampled:
-            if text.startswith(LIST_STARTS) and text[-1:] in ("]", ")", "}"):
+            if holds_list(text):
                 return _bracketed(text)
             self._check_delimiter(text)
         pieces = text.split(self.delimiter) if self.delimiter else [text]
@@ -506,9 +533,7 @@ def _cell_style(values: Sequence[Any], options: ReadOptions) -> tuple[str, bool]
     """The delimiter of label cells, and whether it was only guessed from these first rows."""
     if options.label_delimiter is not None:
         return options.label_delimiter, False
-    texts = [
-        value for value in values if isinstance(value, str) and not value.startswith(LIST_STARTS)
-    ]
+    texts = [value for value in values if isinstance(value, str) and not holds_list(value)]
     for delimiter in DELIMITERS:
         if any(delimiter in text for text in texts):
             return delimiter, True
@@ -550,18 +575,57 @@ _PYTHON_LIST = re.compile(
 )
 
 
+# How Python prints an empty set, and collections that have no brackets of their own.
+_CALL = re.compile(rf"(?:{'|'.join(map(re.escape, _CALLS))})(.*)\)", re.DOTALL)
+
+# An item of PostgreSQL's {a,"b c"}; with ": " it would be a mapping.
+_ITEM = r"""\s*+(?:"((?:[^"\\]|\\.)*+)"|((?:[^\s{}",:\\]|:(?!\s)|\s++(?![,}]))++))\s*+"""
+_ARRAY = re.compile(rf"\{{{_ITEM}(?:,{_ITEM})*+\}}", re.DOTALL)
+
+
+def holds_list(text: str) -> bool:
+    """Whether a cell holds a whole collection of labels, as JSON, Python or PostgreSQL writes it.
+
+    Round brackets may also belong to a name: they are a collection where they hold literals, with a
+    comma or in quotes, or nothing.
+
+    Examples:
+        >>> [text for text in ("['a']", "{a,b}", "set()", "(1, 2)", "(a)", "{a}|{b}")
+        ...     if holds_list(text)]
+        ["['a']", '{a,b}', 'set()', '(1, 2)']
+    """
+    if text[-1:] not in ("]", ")", "}"):
+        return False
+    if text.startswith(("[", "{'", '{"', "('", '("')) or text == "()":
+        return True
+    if text[0] == "{":
+        return not any(sign in text[1:-1] for sign in "{}")
+    if text[0] == "(":
+        return "," in text and _PYTHON_LIST.fullmatch(text) is not None
+    return _CALL.fullmatch(text) is not None
+
+
 def _bracketed(text: str) -> list[str]:
-    """A list in JSON or as Python prints lists, tuples and sets, such as ``['a', 'b']``.
+    """A list in JSON, as Python prints lists, tuples and sets, or as PostgreSQL prints arrays.
 
     Of Python's syntax only flat ones of texts and integers are taken, and each of them is read by
     itself: what a stranger's cell nests could otherwise exhaust the interpreter's stack.
     """
+    called = _CALL.fullmatch(text)
+    inner = called[1].strip() if called else text
+    if inner in ("", "{}"):
+        return []
     value: Any = None
     with contextlib.suppress(ValueError, RecursionError):
-        value = json.loads(text)
-    if value is None and _PYTHON_LIST.fullmatch(text):
+        value = json.loads(inner)
+    if value is None and _PYTHON_LIST.fullmatch(inner):
         with contextlib.suppress(SyntaxError, ValueError):
-            value = [ast.literal_eval(literal) for literal in re.findall(_LITERAL, text[1:-1])]
+            value = [ast.literal_eval(literal) for literal in re.findall(_LITERAL, inner[1:-1])]
+    if value is None and _ARRAY.fullmatch(inner):
+        value = [
+            re.sub(r"\\(.)", r"\1", quoted) if quoted else plain.strip()
+            for quoted, plain in re.findall(_ITEM, inner[1:-1])
+        ]
     if value is None:
         raise ValueError(f"expected a list of labels in brackets, got {quote(text)}")
     return _label_list(value)

@@ -12,7 +12,7 @@ from zlpr.data.columns import Columns
 from zlpr.data.dataset import Dataset
 
 Column = str | int
-"""A column by its name or by its position, from 0."""
+"""A column by its name or by its position, from 0; digits that are no name are a position, too."""
 
 UnknownLabels = Literal["error", "drop"]
 
@@ -51,18 +51,10 @@ class ReadOptions:
     like: Columns | None = None
     label_names: tuple[str, ...] | None = None
 
-    def __post_init__(self) -> None:
-        both = set(_listed(self.text)) & set(_listed(self.labels))
-        if both:
-            raise UserError(
-                f"the column {min(both, key=str)!r} is given as text and as labels; a model would "
-                "read the answer"
-            )
-
-    def columns(self) -> list[Column]:
-        """All columns that the user named or numbered."""
-        asked = (self.text, self.labels, self.id, self.group, self.split)
-        return [column for columns in asked for column in _listed(columns)]
+    def columns(self) -> list[tuple[str, Column]]:
+        """All columns that the user named or numbered, each with what it is to be."""
+        roles = ("text", "labels", "id", "group", "split")
+        return [(role, column) for role in roles for column in _listed(getattr(self, role))]
 
 
 @dataclass
@@ -90,6 +82,11 @@ class Block:
     split: list[str] | None = None
     label_names: tuple[str, ...] | None = None
     columns: Columns | None = None
+
+
+def is_position(column: Column) -> bool:
+    """Whether a column that has no such name is meant by its position."""
+    return isinstance(column, int) or (column.isascii() and column.isdigit())
 
 
 def _listed(asked: Column | Sequence[Column] | Literal[False] | None) -> list[Column]:

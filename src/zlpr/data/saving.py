@@ -5,11 +5,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from zlpr._atomic import folder_beside, write_text
+from zlpr._atomic import behind_link, folder_beside, write_text
 from zlpr._errors import UserError
 from zlpr.data.dataset import SPLIT_NAMES, Dataset
 from zlpr.data.label_names import LABELS_FILE, listing, numbers
+from zlpr.data.reading import part_of
 from zlpr.data.writing import write
+
+_OWN = frozenset(f"{part}{ending}" for part in SPLIT_NAMES for ending in (".jsonl", ".svm"))
+"""What `save` may call the files of parts."""
 
 
 def save(dataset: Dataset, folder: str | Path, *, overwrite: bool = False) -> list[Path]:
@@ -21,13 +25,14 @@ def save(dataset: Dataset, folder: str | Path, *, overwrite: bool = False) -> li
     Args:
         dataset: data with a split.
         folder: made if need be.
-        overwrite: replace files of the same names instead of refusing.
+        overwrite: replace the files of an earlier save instead of refusing; none of its parts is
+            left.
 
     Returns:
         The files, those of the parts first.
 
     Raises:
-        UserError: the folder already has such files.
+        UserError: the folder already has such files, or others that would be read as parts.
 
     Examples:
         >>> from zlpr.data import demo, load, make_split, save
@@ -55,11 +60,30 @@ def save(dataset: Dataset, folder: str | Path, *, overwrite: bool = False) -> li
 @contextlib.contextmanager
 def _whole_folder(folder: Path, overwrite: bool) -> Iterator[Path]:
     """Give a folder beside `folder`; move its files into it if the block succeeds."""
+    folder = behind_link(folder)
     with folder_beside(folder) as beside:
         yield beside
-        taken = sorted(path.name for path in beside.iterdir() if (folder / path.name).exists())
+        written = {path.name for path in beside.iterdir()}
+        there = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+        taken = sorted(there & (written | _OWN))
         if taken and not overwrite:
-            raise UserError(f"{folder}: already has {', '.join(taken)}; give another folder")
+            raise UserError(
+                f"{folder}: already has {', '.join(taken)}; give another folder, or replace them "
+                "(overwrite=True, --overwrite)"
+            )
+        strange = sorted(there & set(_names_of_parts(folder)) - written - _OWN)
+        if strange:
+            raise UserError(
+                f"{folder}: has {', '.join(strange)}, which would be read as a part of this data; "
+                "give another folder"
+            )
         folder.mkdir(exist_ok=True)
+        for name in there & _OWN - written:  # of an earlier save, which had other parts
+            (folder / name).unlink()
         for path in beside.iterdir():
             path.replace(folder / path.name)
+
+
+def _names_of_parts(folder: Path) -> list[str]:
+    """The files of a folder that `load` takes for parts."""
+    return [path.name for path in (folder.iterdir() if folder.is_dir() else ()) if part_of(path)]

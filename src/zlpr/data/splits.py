@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from zlpr._atomic import write_text
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.data.dataset import SPLIT_NAMES, Dataset, SplitName
 
@@ -38,7 +39,7 @@ _MOST_DRAWS = 64  # how often a split is drawn because its parts are far from th
 
 def make_split(
     dataset: Dataset,
-    method: Method = "random",
+    method: Method | None = None,
     seed: int = 0,
     fractions: Fractions = (0.8, 0.1, 0.1),
     *,
@@ -55,7 +56,8 @@ def make_split(
 
     Args:
         dataset: texts or features with label sets.
-        method: how to divide.
+        method: how to divide; None keeps groups together where the data has some, and is random
+            otherwise.
         seed: another seed gives another split.
         fractions: the shares of train, validation and test; a share of 0 leaves a part out.
         by: what stands for a sample: its content, or its id where texts are edited but ids stay.
@@ -70,14 +72,16 @@ def make_split(
         800
     """
     shares = _checked(fractions)
+    method = method or usual_method(dataset)
     keys = _unit_keys(dataset, method, by)
     units = {key: number for number, key in enumerate(dict.fromkeys(keys))}
     unit_of = np.array([units[key] for key in keys], dtype=np.int64)
     if len(units) < np.count_nonzero(shares):
+        unit = "group" if method == "group" else "sample"
         raise UserError(
-            f"{dataset.name or 'the data'}: {len(units)} distinct "
-            f"{'groups' if method == 'group' else 'samples'} cannot fill "
-            f"{np.count_nonzero(shares)} parts"
+            f"{dataset.name or 'the data'}: "
+            f"{counted(len(units), f'distinct {unit}')} cannot fill "
+            f"{counted(int(np.count_nonzero(shares)), 'part')}"
         )
     if method == "stratified":
         draws = _draws(list(units), seed)
@@ -86,6 +90,22 @@ def make_split(
         draws, part_of_unit = _fresh(list(units), seed, shares)
     part_of_unit = _fill_empty(part_of_unit, draws, shares)
     return replace(dataset, split=np.array(SPLIT_NAMES)[part_of_unit[unit_of]])
+
+
+def usual_method(dataset: Dataset, asked: Method | None = None) -> Method:
+    """The method that a user asks for, or else the one that fits the data.
+
+    Raises:
+        UserError: the data has groups, and the method would tear them apart.
+    """
+    if dataset.groups is None:
+        return asked or "random"
+    if asked not in (None, "group"):
+        raise UserError(
+            f"{dataset.name or 'the data'}: has groups, which a {asked} split does not keep "
+            "together; split it by group, or read it without groups"
+        )
+    return "group"
 
 
 def _checked(fractions: Sequence[float]) -> NDArray[np.float64]:
@@ -332,7 +352,10 @@ def check_parts(
     """
     name = train.name or "the data"
     if len(validation) < 2 or not validation.labels.nnz:
-        found = f"{len(validation):,} validation samples beside {len(train):,} training samples"
+        found = (
+            f"{counted(len(validation), 'validation sample')} beside "
+            f"{counted(len(train), 'training sample')}"
+        )
         if len(validation) >= 2:
             found += ", none of them with a label"
         raise UserError(
@@ -347,7 +370,8 @@ def check_parts(
         )
     if test is not None and 0 < len(test) < SMALL_PART:
         notes.append(
-            f"only {len(test)} test samples: figures on fewer than {SMALL_PART} tell little"
+            f"only {counted(len(test), 'test sample')}: figures on fewer than {SMALL_PART} tell "
+            "little"
         )
     return tuple(notes)
 
@@ -380,8 +404,8 @@ def load_split(dataset: Dataset, path: str | Path) -> Dataset:
     missing = [key for key in keys if key not in part_of]
     if missing or len(keys) != len(part_of):
         raise UserError(
-            f"{path}: a split of {len(part_of):,} samples, but {len(missing):,} of the data's "
-            f"{len(keys):,} are not among them; is it the split of this data?"
+            f"{path}: a split of {counted(len(part_of), 'sample')}, but {len(missing):,} of the "
+            f"data's {len(keys):,} are not among them; is it the split of this data?"
         )
     return replace(dataset, split=np.array([part_of[key] for key in keys]))
 

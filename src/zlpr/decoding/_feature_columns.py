@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.decoding._rule import Features, Validation
 
@@ -26,7 +27,7 @@ def condense(features: Features, columns: int | None = None) -> Values:
     """
     if columns is not None and features.shape[1] != columns:
         raise UserError(
-            f"features has {features.shape[1]} columns, the rule was fitted on {columns}"
+            f"features has {counted(features.shape[1], 'column')}, the rule was fitted on {columns}"
         )
     bucket, sign = _buckets(features.shape[1])
     width = int(min(features.shape[1], MOST_COLUMNS))

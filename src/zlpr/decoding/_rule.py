@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.metrics import DECISION_METRICS, Empty, Labels, Scores, available
 from zlpr.metrics._inputs import SampleLabels, as_labels, as_scores, check_empty, score_block
@@ -96,7 +97,9 @@ def _check_train_labels(train_labels: Labels | None, num_labels: int) -> SampleL
         return None
     labels = as_labels("train_labels", train_labels)
     if labels.shape[1] != num_labels:
-        raise UserError(f"train_labels has {labels.shape[1]} labels, y_score has {num_labels}")
+        raise UserError(
+            f"train_labels has {counted(labels.shape[1], 'label')}, y_score has {num_labels}"
+        )
     return labels.block(0, labels.shape[0]) if labels.shape[0] else None
 
 
@@ -119,7 +122,7 @@ def check_width(scores: FloatArray, num_labels: int) -> None:
     """Refuse scores of other labels than those a rule was fitted on."""
     if scores.shape[1] != num_labels:
         raise UserError(
-            f"y_score has {scores.shape[1]} labels, the rule was fitted on {num_labels}"
+            f"y_score has {counted(scores.shape[1], 'label')}, the rule was fitted on {num_labels}"
         )
 
 

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.decoding._rule import Config, check_number, check_numbers
 
@@ -89,7 +90,8 @@ class ScoreCells:
         for centre in centres:
             check_numbers("centre of a cell", centre)
             if len(centre) != num_labels:
-                raise UserError(f"a cell's centre has {len(centre)} labels, expected {num_labels}")
+                held = counted(len(centre), "label")
+                raise UserError(f"a cell's centre has {held}, expected {num_labels}")
         _check_counts(counts, len(centres), num_sets)
         return cls(centres, counts, float(strength), num_sets)
 

@@ -1,5 +1,7 @@
 """Decisions that a user takes over from what was fitted."""
 
+import numpy as np
+
 from zlpr._errors import UserError
 from zlpr.decoding._rule import Rule
 from zlpr.decoding.floor import ProbabilityFloor
@@ -8,6 +10,8 @@ from zlpr.decoding.threshold import Threshold
 from zlpr.decoding.top_k import TopK
 
 __all__ = ["by_hand"]
+
+LARGEST_SCORE = float(np.finfo(np.float32).max)
 
 
 def by_hand(
@@ -41,6 +45,8 @@ def by_hand(
     floor = rule.min_probability if isinstance(rule, ProbabilityFloor) else 0.0
     chosen = rule.rule if isinstance(rule, ProbabilityFloor) else rule
     if threshold is not None:
+        if not abs(threshold) <= LARGEST_SCORE:
+            raise UserError(f"threshold {threshold}: expected a number that a score can be")
         chosen = Threshold(threshold)
     if top is not None:
         if top < 1:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.decoding._folds import FEW_SAMPLES, FOLDS, TOLERANCE, folds_of, thinned
 from zlpr.decoding._rule import BoolArray, Features, Rule, Validation
@@ -71,16 +72,17 @@ class Choice:
         Examples:
             >>> rows = (JudgedRule("zero", 0.5, 0.1, 0.02), JudgedRule("label_sets", 0.6, 0.0, 0.0))
             >>> Choice(create("label_sets"), "subset_accuracy", rows, 200).describe()
-            'label_sets, chosen for subset accuracy on 200 samples: 0.6000; others: zero -0.1000'
+            'label_sets, chosen for subset accuracy on 200 samples: 0.6000; others: zero 0.5000'
         """
         words = info(self.metric).words
         if not self.judged:
-            few = f"{self.samples} samples are too few to choose on"
+            few = f"{counted(self.samples, 'sample is', 'samples are')} too few to choose on"
             return f"{self.rule.name}, fitted for {words}: {few}"
         values = {judged.name: judged.value for judged in self.judged}
         own = values.pop(self.rule.name)
-        others = ", ".join(f"{name} {value - own:+.4f}" for name, value in values.items())
-        line = f"{self.rule.name}, chosen for {words} on {self.samples:,} samples: {own:.4f}"
+        others = ", ".join(f"{name} {value:.4f}" for name, value in values.items())
+        samples = counted(self.samples, "sample")
+        line = f"{self.rule.name}, chosen for {words} on {samples}: {own:.4f}"
         return f"{line}; others: {others}" if others else line
 
 

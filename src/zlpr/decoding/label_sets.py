@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.decoding._rule import (
     BoolArray,
@@ -135,7 +136,8 @@ class LabelSets(Rule):
         seen = posterior.seen
         if seen and isinstance(cut, PerLabelThreshold) and len(cut.thresholds) != seen.num_labels:
             raise UserError(
-                f"the cut has {len(cut.thresholds)} labels, the seen sets {seen.num_labels}"
+                f"the cut has {counted(len(cut.thresholds), 'label')}, the seen sets "
+                f"{seen.num_labels}"
             )
         return super().from_config(config | {"posterior": posterior, "cut": cut})
 

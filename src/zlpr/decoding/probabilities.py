@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from zlpr._counted import counted
 from zlpr.decoding._folds import FEW_SAMPLES, TOLERANCE, folds_of, thinned
 from zlpr.decoding._rule import Config, Validation
 from zlpr.decoding.calibration import Calibrator
@@ -64,7 +65,8 @@ class ProbabilityChoice:
         """
         words = _WORDS[self.name]
         if not self.log_loss:
-            return f"{words}: {self.samples} samples are too few to compare with"
+            few = counted(self.samples, "sample is", "samples are")
+            return f"{words}: {few} too few to compare with"
         other = next(name for name in _WORDS if name != self.name)
         others = f"with {_WORDS[other]} {self.log_loss[other]:.4f}"
         return f"{words}: log loss {self.log_loss[self.name]:.4f}, {others}"

@@ -19,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.decoding._candidates import Candidates, propose
 from zlpr.decoding._logistic import conditional_regression, logistic_regression
@@ -117,7 +118,8 @@ class SetPosterior:
         slopes = self.calibrator.temperature
         if self.seen and isinstance(slopes, list) and len(slopes) != self.seen.num_labels:
             raise UserError(
-                f"the calibrator has {len(slopes)} labels, the seen sets {self.seen.num_labels}"
+                f"the calibrator has {counted(len(slopes), 'label')}, the seen sets "
+                f"{self.seen.num_labels}"
             )
 
     def learn(self, data: Validation) -> None:

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Shard
 
+from zlpr._counted import counted
 from zlpr.losses._label_sweep import LogSumTally, Positives, Tally, distinct
 
 Group = dist.ProcessGroup | DeviceMesh
@@ -157,7 +158,7 @@ class SharedTally:
         if wrong.numel() > 0:
             sample = int(wrong[0])
             raise ValueError(
-                f"sample {sample} names {int(expected[sample])} labels, of which the slices hold "
-                f"{int(found[sample])}: slices must cover all labels once, and indices be global "
-                "and the same on every process"
+                f"sample {sample} names {counted(int(expected[sample]), 'label')}, of which the "
+                f"slices hold {int(found[sample])}: slices must cover all labels once, and "
+                "indices be global and the same on every process"
             )

@@ -1,5 +1,6 @@
 """The linear model as a scikit-learn estimator."""
 
+import warnings
 from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, Literal, Self
@@ -8,22 +9,31 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
 from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from zlpr import decoding
+from zlpr._counted import counted
 from zlpr.decoding import Calibrator, Probabilities
 from zlpr.losses import registry
 from zlpr.training.config import AUTO
 from zlpr.training.judging import ScoredPart
 from zlpr.training.linear import LinearConfig
+from zlpr.training.loss import check_finite
 from zlpr.training.selection import choose_probabilities, choose_rule
-from zlpr.training.solvers import choose_solver
+from zlpr.training.solvers import WholeData, choose_solver
 
 FEW = 10
 """Held-out samples that a rule needs to be chosen on."""
+
+LARGEST_FEATURE = 1e15
+"""Squares of larger ones, summed over the samples, leave single precision."""
+
+LARGEST_OFFSET = 30
+"""Standard deviations that a sparse feature's mean may be away from 0 without a warning."""
 
 
 class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -31,6 +41,8 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     Minimises `sum of losses + regularisation/2 |W|^2` over dense or CSR features, by L-BFGS over
     all samples; by Adam in batches where these do not fit in memory or the loss draws at random.
+    Dense features are centred on the way, which changes neither weights nor scores but lets single
+    precision find them; a fit that is not at its end warns with a `ConvergenceWarning`.
 
     Labels may come as an indicator matrix (dense or sparse), as one set of labels per sample, or as
     one label per sample; `predict` answers in the form that `fit` was given.
@@ -112,13 +124,13 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         _check_count("max_iter", self.max_iter)
         labels = self._learn_labels(y)
         if labels.shape[0] != X.shape[0]:
-            raise ValueError(f"X has {X.shape[0]} samples, y has {labels.shape[0]}")
+            raise ValueError(f"X has {counted(X.shape[0], 'sample')}, y has {labels.shape[0]}")
         generator = check_random_state(self.random_state)
         config = self._config(int(generator.randint(2**31 - 1)))
         self.decoder_, self.calibrator_ = self._fit_decoder(X, labels, config, generator)
         weight, bias, self.n_iter_ = self._solve(X, labels, config)
-        self.coef_ = np.ascontiguousarray(weight.T, dtype=np.float64)
-        self.intercept_ = bias.astype(np.float64)
+        self.coef_ = np.ascontiguousarray(weight.T)
+        self.intercept_ = bias
         return self
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
@@ -160,6 +172,8 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         if self._form == "sets":  # compared as they are: y may hold labels that `fit` never saw
             hits = [set(labels) == guess for labels, guess in zip(y, predicted, strict=True)]
             return float(np.average(hits, weights=sample_weight))
+        if self._form in ("dense", "sparse"):
+            _check_zeros_and_ones(sparse.csr_array(y))
         return float(accuracy_score(y, predicted, sample_weight=sample_weight))
 
     def _checked(self, X: Any) -> Any:
@@ -173,17 +187,18 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _learn_labels(self, y: Any) -> sparse.csr_array[Any]:
         """Classes and form of y, and y as a CSR indicator."""
-        if _are_sets(y):
+        if (sets := _label_sets(y)) is not None:
             self._form = "sets"
-            names = sorted({label for labels in y for label in labels})
-            self.classes_ = np.array(names)
-            return self._indicator(y)
+            names = _ordered(sets)
+            self.classes_ = _as_array(names)
+            return _indicator(sets, names)
         check_classification_targets(y)
-        if type_of_target(y, input_name="y").startswith("multilabel"):
+        if sparse.issparse(y) or type_of_target(y, input_name="y").startswith("multilabel"):
             self._form = "sparse" if sparse.issparse(y) else "dense"
-            matrix = sparse.csr_array(y).astype(bool)
+            matrix = sparse.csr_array(y)
+            _check_zeros_and_ones(matrix)
             self.classes_ = np.arange(matrix.shape[1])
-            return matrix
+            return matrix.astype(bool)
         return self._learn_single(y)
 
     def _learn_single(self, y: Any) -> sparse.csr_array[Any]:
@@ -201,13 +216,6 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         shape = (len(column), len(self.classes_))
         return sparse.csr_array((ones, (np.arange(len(column)), numbers)), shape=shape)
 
-    def _indicator(self, sets: Sequence[Any]) -> sparse.csr_array[Any]:
-        column = {label: number for number, label in enumerate(self.classes_.tolist())}
-        rows = [(row, column[label]) for row, labels in enumerate(sets) for label in set(labels)]
-        where = np.array(rows, dtype=np.int64).reshape(-1, 2).T
-        shape = (len(sets), len(column))
-        return sparse.csr_array((np.ones(where.shape[1], dtype=bool), tuple(where)), shape=shape)
-
     def _config(self, seed: int) -> LinearConfig:
         return LinearConfig(
             loss=self.loss,
@@ -220,13 +228,24 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _solve(
         self, X: Any, labels: Any, config: LinearConfig
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32], int]:
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
         """Weights (features, labels), biases (labels,), and the steps that it took."""
-        if not self.regularisation >= 0:
-            raise ValueError(f"regularisation {self.regularisation!r}: expected at least 0")
-        solver = choose_solver(X, labels, config, tolerance=self.tol, max_iterations=self.max_iter)
+        if not 0 <= self.regularisation < np.inf:
+            raise ValueError(
+                f"regularisation {self.regularisation!r}: expected a number of at least 0"
+            )
+        if not 0 <= self.tol < np.inf:
+            raise ValueError(f"tol {self.tol!r}: expected a number of at least 0")
+        centred, centre = _centred(X)
+        solver = choose_solver(
+            centred, labels, config, tolerance=self.tol, max_iterations=self.max_iter
+        )
         solution = solver.solve(solver.start(), self.regularisation)
-        return *solver.model(solution.parameters), solution.steps
+        check_finite(solution.loss, config)
+        if isinstance(solver, WholeData) and solution.steps >= solver.max_iterations:
+            _warn(f"not at its end after {solution.steps} iterations; give more with max_iter")
+        weight, bias = (part.astype(np.float64) for part in solver.model(solution.parameters))
+        return weight, bias - centre @ weight, solution.steps
 
     def _fit_decoder(
         self, X: Any, labels: Any, config: LinearConfig, generator: Any
@@ -252,7 +271,8 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             )
         count = round(self.validation_fraction * samples)
         if not 1 <= count < samples:
-            raise ValueError(f"{samples} samples are too few to hold some out for {self.decode!r}")
+            few = counted(samples, "sample is", "samples are")
+            raise ValueError(f"{few} too few to hold some out for {self.decode!r}")
         return count
 
     def __sklearn_tags__(self) -> Any:
@@ -262,15 +282,98 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return tags
 
 
-def _are_sets(y: Any) -> bool:
-    """Whether y gives each sample's labels by name rather than by a 0 or 1 per label."""
-    if not isinstance(y, Sequence) or isinstance(y, str) or not len(y):
-        return False
-    return all(
+def _label_sets(y: Any) -> list[Any] | None:
+    """Each sample's labels where y gives them by name; None where it has a 0 or 1 per label."""
+    column = getattr(y, "ndim", 0) == 1 and y.dtype.kind == "O"  # as in pandas
+    if not (isinstance(y, Sequence) or column) or isinstance(y, str) or not len(y):
+        return None
+    rows = list(y)
+    named = all(
         isinstance(labels, set | frozenset)
         or (isinstance(labels, list | tuple) and all(isinstance(label, str) for label in labels))
-        for labels in y
+        for labels in rows
     )
+    return rows if named else None
+
+
+def _ordered(sets: Sequence[Any]) -> list[Any]:
+    """All labels of some sets in their order, or a line that says why there is none."""
+    names = {label for labels in sets for label in labels}
+    if not names:
+        raise ValueError("y holds no label: the set of every sample is empty")
+    if any(name != name for name in names):  # which only NaN is
+        raise ValueError("y holds NaN as a label")
+    try:
+        return sorted(names)
+    except TypeError:
+        kinds = ", ".join(sorted({type(name).__name__ for name in names}))
+        raise ValueError(
+            f"y holds labels that cannot be put in order ({kinds}); make all of them strings"
+        ) from None
+
+
+def _as_array(names: list[Any]) -> NDArray[Any]:
+    r"""The labels as numpy has them, or as objects where it would change them (tuples, `"a\0"`)."""
+    objects = np.fromiter(names, dtype=object, count=len(names))
+    if any(isinstance(name, tuple) for name in names):
+        return objects
+    array = np.array(names)
+    whole = array.dtype.kind == "f" and any(isinstance(name, Integral) for name in names)
+    return array if array.tolist() == names and not whole else objects
+
+
+def _indicator(sets: Sequence[Any], names: Sequence[Any]) -> sparse.csr_array[Any]:
+    """A row per set, a column per name."""
+    column = {name: number for number, name in enumerate(names)}
+    rows = [(row, column[label]) for row, labels in enumerate(sets) for label in set(labels)]
+    where = np.array(rows, dtype=np.int64).T
+    shape = (len(sets), len(names))
+    return sparse.csr_array((np.ones(where.shape[1], dtype=bool), tuple(where)), shape=shape)
+
+
+def _check_zeros_and_ones(indicator: Any) -> None:
+    """Refuse -1 and 1, or 0 and 2, in which every cell or none would count as a label."""
+    values = np.unique(indicator.data)
+    wrong = values[(values != 0) & (values != 1)]
+    if len(wrong):
+        raise ValueError(
+            f"y holds {wrong[0]}: an indicator has 0 where a sample lacks a label and 1 where it "
+            "has it; from -1 and 1, y > 0 makes one"
+        )
+
+
+def _centred(X: Any) -> tuple[Any, NDArray[np.float64]]:
+    """Dense features around 0, and what was taken off.
+
+    The best weights are the same, for biases are not regularised, and single precision finds them
+    also where a feature is far from 0 compared with its spread. Sparse ones stay as they are.
+    """
+    centre = np.zeros(X.shape[1])
+    if sparse.issparse(X):
+        _warn_of_offset(X)
+    else:
+        centre = X.mean(axis=0, dtype=np.float64)
+        X = X - centre
+    values: Any = X.data if hasattr(X, "tocsr") else X
+    largest = float(np.abs(values).max(initial=0.0))
+    if not largest < LARGEST_FEATURE:
+        raise ValueError(
+            f"X spreads over {largest:.3g}, which is too much to compute with in single precision; "
+            "scale it, as sklearn.preprocessing.StandardScaler does"
+        )
+    return X, centre
+
+
+def _warn_of_offset(X: Any) -> None:
+    """Sparse features that are far from 0 compared with their spread spoil each other's fit."""
+    mean = np.asarray(X.mean(axis=0), dtype=np.float64).ravel()
+    squares = np.asarray(X.multiply(X).mean(axis=0), dtype=np.float64).ravel()
+    deviation = np.sqrt(np.maximum(squares - mean**2, 0.0))
+    if (np.abs(mean) > LARGEST_OFFSET * np.maximum(deviation, 1e-6 * np.abs(mean))).any():
+        _warn(
+            "sparse features far from 0 compared with their spread; give X as a dense array, which "
+            "is centred, or take their means off"
+        )
 
 
 def _check_count(name: str, value: Any) -> None:
@@ -279,11 +382,11 @@ def _check_count(name: str, value: Any) -> None:
         raise ValueError(f"{name} {value!r}: expected a whole number of at least 1, or None")
 
 
+def _warn(message: str) -> None:
+    warnings.warn(message, ConvergenceWarning, stacklevel=4)
+
+
 def _warn_of_column() -> None:
-    import warnings
-
-    from sklearn.exceptions import DataConversionWarning
-
     warnings.warn(
         "A column-vector y was passed when a 1d array was expected.",
         DataConversionWarning,

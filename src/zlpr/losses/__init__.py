@@ -2,6 +2,11 @@
 
 All functions take `(scores, targets, *, ...)` with the scores of shape (..., L), and have a module
 class of the same name; `available()`, `info(name)` and `create(name)` find them by name.
+
+Scores and weights may be as large as the dtype allows. What lies beyond it is held to a number: an
+infinite score counts as a sixteenth of the largest number (as the largest in ZLPR), a weight as
+2^-64 of it (1.8e19 in float32; ZLPR takes weights as they are), and so does the product of two. A
+loss or a gradient that exceeds the dtype by these rules may be infinite, but is never NaN.
 """
 
 from zlpr.losses._reduce import BatchReduction

@@ -18,6 +18,7 @@ from zlpr.losses._arguments import (
     check_mask,
     check_scores,
     check_targets,
+    check_weight,
     working_dtype,
 )
 
@@ -56,6 +57,14 @@ class Cells(NamedTuple):
         is_hard = self.targets.dtype is torch.bool
         others = ~self.targets if is_hard else 1 - self.targets
         return self._counted(others, self.weighting.label_weight)
+
+    @property
+    def is_positive(self) -> Tensor:
+        """Which cells are positive and count, be the product of their weights too small to see."""
+        given, chosen = self.weighting, self.targets != 0
+        for part in (given.label_mask, given.label_weight, given.pos_weight):
+            chosen = chosen if part is None else chosen & (part != 0)
+        return chosen
 
     @property
     def weight(self) -> Tensor | None:
@@ -107,8 +116,10 @@ def prepare(
     if label_mask is not None:
         check_mask(scores, label_mask)  # before anything is chosen by it
         scores = torch.where(label_mask, scores, 0.0)
-    weighting = Weighting.check(scores, label_mask, label_weight, pos_weight)
-    return Cells(within_limits(scores), truth, _limited(weighting, scores.dtype))
+    # Each by itself: `Weighting.check` would hold a product that the limits keep a number.
+    weight = limited_weight(check_weight("label_weight", label_weight, scores), scores.dtype)
+    positive = limited_weight(check_weight("pos_weight", pos_weight, scores), scores.dtype)
+    return Cells(within_limits(scores), truth, Weighting(label_mask, weight, positive))
 
 
 def within_limits(values: Tensor) -> Tensor:
@@ -180,17 +191,6 @@ def _as_boolean(scores: Tensor, targets: Tensor) -> Tensor | None:
         return targets > 0.5 if torch.equal(targets * targets, targets) else None
     except RuntimeError:  # inside vmap, on the meta device, or a fake tensor
         return None
-
-
-def _limited(weighting: Weighting, dtype: torch.dtype) -> Weighting:
-    """Mask and weights, none of them beyond the limit of weights."""
-    if weighting is NO_WEIGHTING:
-        return weighting
-    return Weighting(
-        weighting.label_mask,
-        limited_weight(weighting.label_weight, dtype),
-        limited_weight(weighting.pos_weight, dtype),
-    )
 
 
 def limited_weight(weight: Weight | None, dtype: torch.dtype) -> Weight | None:

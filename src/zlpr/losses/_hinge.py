@@ -33,7 +33,10 @@ def hinge_sum(cells: Cells, margin: float, factor: Tensor | None = None) -> Tens
     a, unit_of_a = _in_units_of_the_largest(a)
     b, unit_of_b = _in_units_of_the_largest(b)
     slopes, value = _slopes_and_value(scores.detach(), a, b, margin)
-    unit = (unit_of_a * unit_of_b).clamp(max=torch.finfo(torch.float64).max).squeeze(-1)
+    unit = (unit_of_a * unit_of_b).clamp(max=torch.finfo(torch.float64).max)
+    # A slope whose product with the unit is a number, be it rounded.
+    steepest = (1 - 2.0**-50) * torch.finfo(cells.scores.dtype).max / unit
+    slopes, unit = slopes.clamp(-steepest, steepest), unit.squeeze(-1)
     # Where the value is known, the scores are there for their gradient.
     linear = (slopes * (scores - scores.detach())).sum(dim=-1)
     return ((value + linear) * unit).to(cells.scores.dtype)

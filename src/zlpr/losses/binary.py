@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from zlpr.losses._arguments import Weight, check_number
+from zlpr.losses._arguments import Weight, as_numbers, check_number
 from zlpr.losses._cells import Cells, prepare
 from zlpr.losses._logsumexp import softplus
 from zlpr.losses._module import LossModule
@@ -45,6 +45,7 @@ def bce_loss(
         targets: Shape (..., L), bool, integer, or soft targets in [0, 1].
         label_mask: Shape (L,) or (..., L), bool; False = unknown or impossible label.
         label_weight: $w$, a number or of shape (L,) or (..., L), at least 0.
+            More than 1.8e19 (9.7e288 in float64) counts as that.
         pos_weight: $u$, as `label_weight`; multiplies the positive terms.
         sample_weight: Shape (...), multiplies the samples' losses.
         reduction: "mean" over the samples, "sum" or "none".
@@ -87,6 +88,7 @@ def focal_loss(
         gamma: How strongly to look away, at least 0.
         label_mask: Shape (L,) or (..., L), bool; False = unknown or impossible label.
         label_weight: $w$, a number or of shape (L,) or (..., L), at least 0.
+            More than 1.8e19 (9.7e288 in float64) counts as that.
         pos_weight: $u$, as `label_weight`; multiplies the positive terms.
         sample_weight: Shape (...), multiplies the samples' losses.
         reduction: "mean" over the samples, "sum" or "none".
@@ -137,6 +139,7 @@ def asymmetric_loss(
         focus_gradient: Let the gradient flow through the powers, too; the authors do not.
         label_mask: Shape (L,) or (..., L), bool; False = unknown or impossible label.
         label_weight: $w$, a number or of shape (L,) or (..., L), at least 0.
+            More than 1.8e19 (9.7e288 in float64) counts as that.
         pos_weight: $u$, as `label_weight`; multiplies the positive terms.
         sample_weight: Shape (...), multiplies the samples' losses.
         reduction: "mean" over the samples, "sum" or "none".
@@ -197,6 +200,7 @@ def hill_loss(
         gamma: The focus of the positive terms, at least 0.
         label_mask: Shape (L,) or (..., L), bool; False = unknown or impossible label.
         label_weight: $w$, a number or of shape (L,) or (..., L), at least 0.
+            More than 1.8e19 (9.7e288 in float64) counts as that.
         pos_weight: $u$, as `label_weight`; multiplies the positive terms.
         sample_weight: Shape (...), multiplies the samples' losses.
         reduction: "mean" over the samples, "sum" or "none".
@@ -404,7 +408,7 @@ def sum_of_wrongness(cells: Cells, term: Term) -> Tensor:
     """
     if cells.targets.dtype is not torch.bool:
         return sum_terms(cells, lambda s: term(-s), term)
-    sign = cells.targets.to(cells.scores.dtype).mul_(-2).add_(1)
+    sign = as_numbers(cells.targets, cells.scores.dtype).mul_(-2).add_(1)
     terms = term(cells.scores * sign)
     weight = cells.weight
     return (terms if weight is None else terms * weight).sum(dim=-1)

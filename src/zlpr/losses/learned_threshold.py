@@ -45,6 +45,7 @@ def hbm_loss(
         margin: m, in [0, 1); labels that are right by that much count for nothing.
         label_mask: Shape (L,) or (..., L), bool; False = unknown or impossible label.
         label_weight: $w$, a number or of shape (L,) or (..., L), at least 0.
+            More than 1.8e19 (9.7e288 in float64) counts as that.
         pos_weight: $u$, as `label_weight`, for positive labels.
         sample_weight: Shape (...), multiplies the samples' losses.
         reduction: "mean" over the samples, "sum" or "none".
@@ -94,6 +95,7 @@ def adaptive_threshold_loss(
             label, of shape (..., 1) per sample. It may require a gradient.
         label_mask: Shape (L,) or (..., L), bool; False = unknown or impossible label.
         label_weight: $w$, a number or of shape (L,) or (..., L), at least 0.
+            More than 1.8e19 (9.7e288 in float64) counts as that.
         pos_weight: $u$, as `label_weight`, for positive labels.
         sample_weight: Shape (...), multiplies the samples' losses.
         reduction: "mean" over the samples, "sum" or "none".
@@ -113,7 +115,7 @@ def adaptive_threshold_loss(
     cells = prepare(relative, targets, label_mask, label_weight, pos_weight, hard=True)
     # The threshold class is one more label, at the score 0.
     values = F.pad(cells.scores, (0, 1))
-    is_positive = F.pad(cells.positive != 0, (0, 1), value=True)
+    is_positive = F.pad(cells.is_positive, (0, 1), value=True)
     shortfall = softmax_shortfall(values, is_positive)[..., :-1]
     above = (cells.positive * shortfall).sum(dim=-1)
     below = logsumexp1(cells.scores, cells.negative)

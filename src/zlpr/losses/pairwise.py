@@ -103,6 +103,7 @@ def lsep_loss(
         generator: Source of the draws; torch's default generator if None.
         label_mask: Shape (L,) or (..., L), bool; False = unknown or impossible label.
         label_weight: $w$, a number or of shape (L,) or (..., L), at least 0.
+            More than 1.8e19 (9.7e288 in float64) counts as that.
         pos_weight: $u$, as `label_weight`, for positive labels.
         sample_weight: Shape (...), multiplies the samples' losses.
         reduction: "mean" over the samples, "sum" or "none".
@@ -148,6 +149,7 @@ def bp_mll_loss(
         log: The log form, in which it is trained; False for the plain sum.
         label_mask: Shape (L,) or (..., L), bool; False = unknown or impossible label.
         label_weight: $w$, a number or of shape (L,) or (..., L), at least 0.
+            More than 1.8e19 (9.7e288 in float64) counts as that.
         pos_weight: $u$, as `label_weight`, for positive labels.
         sample_weight: Shape (...), multiplies the samples' losses.
         reduction: "mean" over the samples, "sum" or "none".
@@ -257,6 +259,7 @@ def ranking_loss(
         margin: a.
         label_mask: Shape (L,) or (..., L), bool; False = unknown or impossible label.
         label_weight: $w$, a number or of shape (L,) or (..., L), at least 0.
+            More than 1.8e19 (9.7e288 in float64) counts as that.
         pos_weight: $u$, as `label_weight`, for positive labels.
         sample_weight: Shape (...), multiplies the samples' losses.
         reduction: "mean" over the samples, "sum" or "none".
@@ -302,6 +305,7 @@ def warp_loss(
         margin: a.
         label_mask: Shape (L,) or (..., L), bool; False = unknown or impossible label.
         label_weight: $w$, a number or of shape (L,) or (..., L), at least 0.
+            More than 1.8e19 (9.7e288 in float64) counts as that.
         pos_weight: $u$, as `label_weight`, for positive labels.
         sample_weight: Shape (...), multiplies the samples' losses.
         reduction: "mean" over the samples, "sum" or "none".

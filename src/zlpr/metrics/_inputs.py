@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from zlpr._counted import counted
+
 BLOCK_CELLS = 1 << 20
 
 Empty = Literal["paper", "sklearn"]
@@ -193,7 +195,7 @@ def blocks(
             raise ValueError(f"{name} has shape {matrix.shape}, y_true has {true.shape}")
     samples, labels = true.shape
     if num_labels is not None and labels != num_labels:
-        raise ValueError(f"y_true has {labels} labels, expected {num_labels}")
+        raise ValueError(f"y_true has {counted(labels, 'label')}, expected {num_labels}")
     if labels == 0:
         raise ValueError("y_true has no labels (shape (samples, 0))")
     step = max(1, BLOCK_CELLS // labels)

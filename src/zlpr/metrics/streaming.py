@@ -7,6 +7,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
+from zlpr._counted import counted
 from zlpr.metrics._inputs import Empty, Labels, Scores, as_labels, blocks, check_empty
 from zlpr.metrics._ranks import positive_ranks
 from zlpr.metrics._totals import Totals
@@ -193,7 +194,7 @@ class MetricSet:
     def _check_complete(self, argument: str, samples: int) -> None:
         if samples != self.samples:
             raise ValueError(
-                f"{argument} was given for {samples} of {self.samples} samples; "
+                f"{argument} was given for {samples} of {counted(self.samples, 'sample')}; "
                 "give it in every update or in none"
             )
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from zlpr import __version__
+from zlpr._counted import counted
 from zlpr._escape import for_markdown, for_markdown_code
 from zlpr.decoding import SetPosterior
 from zlpr.metrics import Empty
@@ -29,7 +30,8 @@ def model_card(model: "FittedModel") -> str:
             "",
             f"# Multi-label classifier trained on {for_markdown(str(name))}",
             "",
-            f"A {for_markdown_code(model.kind)} model of {len(model.label_names)} labels, trained "
+            f"A {for_markdown_code(model.kind)} model of "
+            f"{counted(len(model.label_names), 'label')}, trained "
             f"{_trained_with(record)}by zlpr {__version__} in {record.seconds:.1f} seconds.",
             "",
             "## Use",

@@ -1,7 +1,7 @@
 """The model folder: written whole or not at all, checked when it is read.
 
 config.json        kind, id2label, loss and its parameters, decoding rule, what makes probabilities,
-                   version, and the SHA-256 of every file that the model is loaded from
+                   version, and the SHA-256 of every other file but the card
 model.safetensors  the weights
 …                  vocabulary.json, or a transformer's tokenizer
 metrics.json       the figures on validation and test
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from zlpr import __version__, decoding
-from zlpr._atomic import folder_beside, locked
+from zlpr._atomic import behind_link, folder_beside, locked
 from zlpr._digest import file_digest
 from zlpr._errors import UserError
 from zlpr.models.base import FittedModel, TrainingRecord
@@ -25,8 +25,8 @@ from zlpr.models.card import empty_of, model_card
 from zlpr.models.registry import saved_as
 
 CONFIG, METRICS, CARD = "config.json", "metrics.json", "README.md"
-# Not needed to load a model, and a user may well edit the card.
-UNCHECKED = frozenset({CONFIG, METRICS, CARD})
+# What holds the checksums itself, and the card, which a user may well edit.
+UNCHECKED = frozenset({CONFIG, CARD})
 # What a kind of model may read from its folder, so that none of it escapes the check.
 _READ = ("*.safetensors", "vocab*", "tokenizer*", "merges*", "special_tokens*", "added_tokens*")
 # What reading damaged content may raise.
@@ -46,7 +46,7 @@ def save(model: FittedModel, folder: str | os.PathLike[str], *, overwrite: bool 
             another process is writing to it.
         OSError: it cannot be written, as on a full disk; what was there is untouched.
     """
-    target = Path(folder)
+    target = behind_link(folder)
     with folder_beside(target) as beside:
         check_writable(target, overwrite=overwrite)
         parts = model.save_parts(beside)
@@ -114,10 +114,10 @@ def read_config(folder: Path) -> dict[str, Any]:
         previous = _previous(folder)
         hint = f"; an interrupted save left the previous model in {previous}"
         raise UserError(f"{folder}: no such model folder{hint if previous.is_dir() else ''}")
+    if not (folder / CONFIG).is_file():  # a pipe of that name would be waited for
+        raise UserError(f"{folder}: not a model folder, it has no {CONFIG}")
     try:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"{folder}: not a model folder, it has no {CONFIG}") from None
     except (ValueError, RecursionError) as fault:
         raise UserError(f"{folder / CONFIG}: not valid JSON ({fault})") from None
     if not isinstance(config, dict) or "zlpr_model" not in config:
@@ -149,12 +149,20 @@ def _read_model(folder: Path, config: Mapping[str, Any]) -> FittedModel:
 
 
 def _read_metrics(folder: Path) -> dict[str, dict[str, float]]:
-    """The figures, or none: a model is usable without them."""
-    with contextlib.suppress(OSError, ValueError):
-        metrics = json.loads((folder / METRICS).read_text(encoding="utf-8"))
-        if isinstance(metrics, dict):
-            return {name: part for name, part in metrics.items() if isinstance(part, dict)}
-    return {}
+    """The figures by part; a folder of before they were listed may have lost them."""
+    path = folder / METRICS
+    if not path.is_file():
+        return {}
+    try:
+        metrics = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as fault:
+        raise UserError(f"{path}: not valid JSON ({fault})") from None
+    parts = {name: part for name, part in metrics.items() if name != "empty"}
+    for name, part in parts.items():
+        for metric, value in part.items():
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise UserError(f"{path}: {metric} of {name} is no number")
+    return parts
 
 
 def _check_files(folder: Path, config: Mapping[str, Any]) -> None:
@@ -183,6 +191,7 @@ def claim_folder(target: Path, *, overwrite: bool = False) -> Iterator[None]:
     Raises:
         UserError: another process has claimed it, or it holds a model or something else.
     """
+    target = behind_link(target)
     with locked(target):
         check_writable(target, overwrite=overwrite)
         yield
@@ -220,6 +229,7 @@ def _discard(previous: Path, target: Path) -> None:
 
 def check_writable(target: Path, *, overwrite: bool = False) -> None:
     """Refuse a folder that is not empty: its content is somebody's, and so is a model in it."""
+    target = behind_link(target)
     previous = _previous(target)
     if previous.exists() and not target.exists():
         previous.replace(target)  # a save was interrupted between its two renames
@@ -267,4 +277,5 @@ def _flush(path: Path) -> None:
 
 def _write_json(path: Path, value: Any) -> None:
     text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
-    path.write_text(text + "\n", encoding="utf-8")
+    # A path among the settings may hold halves of surrogate pairs, which JSON spells like this.
+    path.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.decoding import Features, Probabilities, Rule
 from zlpr.models.base import FittedModel, TrainingRecord
 from zlpr.models.features import TextFeatures
+from zlpr.models.inputs import feature_matrix, list_texts
 
 WEIGHTS, VOCABULARY = "model.safetensors", "vocabulary.json"
 
@@ -55,18 +56,8 @@ class LinearModel(FittedModel):
     def read(self, inputs: Any) -> Any:
         """The features that the weights are for, or a line that says what was expected."""
         if self.text_features is not None:
-            if isinstance(inputs, str) or not all(isinstance(text, str) for text in inputs):
-                raise UserError("this model reads texts: give a list of strings")
-            return self.text_features.transform(inputs)
-        if isinstance(inputs, Sequence) and any(isinstance(entry, str) for entry in inputs):
-            raise UserError("this model reads features, not texts: give a matrix or a file of them")
-        features: Any = inputs if sparse.issparse(inputs) else np.asarray(inputs)
-        if features.ndim != 2 or features.shape[1] != len(self.weight):
-            raise UserError(
-                f"this model takes {len(self.weight)} features a sample, got a matrix of shape "
-                f"{features.shape}"
-            )
-        return features
+            return self.text_features.transform(list_texts(inputs))
+        return feature_matrix(inputs, len(self.weight))
 
     def save_parts(self, folder: Path) -> dict[str, Any]:
         """Write the weights and the vocabulary."""
@@ -104,7 +95,7 @@ class LinearModel(FittedModel):
             text_features = TextFeatures.from_json(json.loads(text))
             if text_features.num_features != len(weight):
                 raise UserError(
-                    f"{folder / VOCABULARY}: {text_features.num_features:,} terms, but the weights "
-                    f"are for {len(weight):,}"
+                    f"{folder / VOCABULARY}: {counted(text_features.num_features, 'term')}, but "
+                    f"the weights are for {len(weight):,}"
                 )
         return cls(weight=weight, bias=bias, text_features=text_features, **shared)

@@ -14,6 +14,7 @@ from safetensors import SafetensorError
 
 from zlpr._errors import UserError
 from zlpr.models.base import FittedModel
+from zlpr.models.inputs import list_texts
 from zlpr.models.tokens import Padding, TokenizedTexts, tokenize
 
 if TYPE_CHECKING:
@@ -55,10 +56,7 @@ class TransformerModel(FittedModel):
 
     def read(self, inputs: Any) -> TokenizedTexts:
         """The tokens of texts."""
-        texts = [] if isinstance(inputs, str) else list(inputs)
-        if isinstance(inputs, str) or not all(isinstance(text, str) for text in texts):
-            raise UserError("a transformer reads texts: give a list of strings")
-        return tokenize(self.tokenizer, texts, self.max_length)
+        return tokenize(self.tokenizer, list_texts(inputs), self.max_length)
 
     def score(self, read: TokenizedTexts) -> NDArray[np.float32]:
         """Scores of shape (texts, labels), in the order of the texts."""

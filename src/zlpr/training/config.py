@@ -17,6 +17,9 @@ from zlpr._typed_json import from_plain
 from zlpr.models.registry import DEFAULT, NO_LOSS, available, kind_of
 
 AUTO = "auto"
+MOST_SEEDS = 2**32
+"""Seeds are below: the most that every library takes that draws."""
+
 EmptyCases = Literal["sklearn", "paper"]
 
 
@@ -111,6 +114,8 @@ class TrainingConfig:
         kind = kind_of(self.model)
         if not self.takes_loss() and (self.loss != NO_LOSS or self.loss_params):
             raise UserError(f"model {kind.name} is not trained with a loss; leave it out")
+        if not 0 <= self.seed < MOST_SEEDS:
+            raise UserError(f"seed {self.seed}: expected a number from 0 to {MOST_SEEDS - 1}")
         if self.empty is None:
             by_preset = "paper" if getattr(self, "preset", "") == "paper" else "sklearn"
             object.__setattr__(self, "empty", by_preset)

@@ -47,7 +47,7 @@ from zlpr.training import checkpoints
 from zlpr.training.base import ProgressCallback, Trained, TrainingProgress
 from zlpr.training.batches import LabelledTexts, PaddedBatches
 from zlpr.training.extras import Extras, check_soft_targets
-from zlpr.training.loss import bound_of, create_loss
+from zlpr.training.loss import bound_of, check_finite, create_loss
 from zlpr.training.selection import is_better, validation_metric
 from zlpr.training.trainer import MultiLabelTrainer
 from zlpr.training.transformer import RECIPES, TransformerConfig
@@ -425,6 +425,7 @@ class _Validation:
             loss = self.loss(
                 torch.from_numpy(scores).to(device), torch.from_numpy(targets).to(device)
             )
+        check_finite(float(loss), self.config)
         metric = validation_metric(self.config, targets, scores)
         return {"loss": float(loss), self.config.metric: metric}
 

@@ -1,11 +1,13 @@
 """From data and settings to a fitted model: train, fit decoding and calibration, judge, record."""
 
+import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from zlpr import decoding
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.data import Dataset
 from zlpr.models.base import FittedModel, TrainingRecord
@@ -14,6 +16,7 @@ from zlpr.training.base import ProgressCallback, ReadInputs, Trained, TrainingPr
 from zlpr.training.checkpoints import describe_run
 from zlpr.training.config import TrainingConfig
 from zlpr.training.judging import ScoredPart, judge
+from zlpr.training.loss import NotFiniteError
 from zlpr.training.parts import Parts
 from zlpr.training.registry import trainer_of
 from zlpr.training.selection import choose_probabilities, choose_rule
@@ -103,15 +106,20 @@ def fit_parts(
     check_data(parts, config)
     trainer = trainer_of(config.model)
     inputs = inputs or trainer.read(parts.train, parts.validation, config)
-    trained = trainer.train(
-        parts.train,
-        parts.validation,
-        config,
-        inputs,
-        run={} if checkpoint is None else describe_run(parts, config),
-        checkpoint=checkpoint,
-        progress=progress,
-    )
+    try:
+        trained = trainer.train(
+            parts.train,
+            parts.validation,
+            config,
+            inputs,
+            run={} if checkpoint is None else describe_run(parts, config),
+            checkpoint=checkpoint,
+            progress=progress,
+        )
+    except NotFiniteError:
+        if checkpoint is not None:  # there is nothing to go on from, for this run or another
+            shutil.rmtree(checkpoint, ignore_errors=True)
+        raise
     model = trained.model
     validation = ScoredPart(
         parts.validation.labels, trained.validation_scores, trained.validation_features
@@ -180,6 +188,6 @@ def check_same_labels(train: Dataset, validation: Dataset) -> None:
     if train.label_names != validation.label_names:
         unseen = sorted(set(validation.label_names) - set(train.label_names))
         raise UserError(
-            f"training has {train.num_labels} labels, validation {validation.num_labels}"
+            f"training has {counted(train.num_labels, 'label')}, validation {validation.num_labels}"
             + (f"; not in training: {', '.join(unseen[:5])}" if unseen else " in another order")
         )

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.data import Dataset
 from zlpr.models.feature_config import FeatureConfig
@@ -88,7 +89,8 @@ def extract_features(
         return ExtractedFeatures(matrix, text_features.transform(validation.texts), text_features)
     first, second = check_features(train.features), check_features(validation.features)
     if first.shape[1] != second.shape[1]:
-        raise UserError(f"training has {first.shape[1]} features, validation {second.shape[1]}")
+        features = counted(first.shape[1], "feature")
+        raise UserError(f"training has {features}, validation {second.shape[1]:,}")
     scaling = Scaling.of(first)
     return ExtractedFeatures(scaling.apply(first), scaling.apply(second), None, scaling)
 

@@ -1,5 +1,6 @@
 """The loss module that a training run's settings name."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,8 @@ def create_loss(
         name: torch.tensor(value, dtype=torch.float32) if isinstance(value, list) else value
         for name, value in config.loss_params.items()
     }
+    if "reduction" in params:
+        raise UserError("reduction is not for a training to choose; leave it out")
     try:
         info = registry.info(config.loss)
         if info.is_random(params):
@@ -50,6 +53,21 @@ def create_loss(
                 f"{labels.shape[1]}, one for each label, got the shape {tuple(value.shape)}"
             )
     return loss
+
+
+class NotFiniteError(UserError):
+    """Training cannot go on: the objective is no number, and neither will the weights be."""
+
+
+def check_finite(objective: float, config: TrainingConfig) -> None:
+    """Refuse an objective that is NaN or infinite, as soon as it is."""
+    if not math.isfinite(objective):
+        params = ", ".join(f"{name}={value}" for name, value in config.loss_params.items())
+        raise NotFiniteError(
+            f"the loss {config.loss}{f' ({params})' if params else ''} is {objective} on "
+            "this data, which leads nowhere: its parameters, the features or the learning rate are "
+            "too large"
+        )
 
 
 def bound_of(loss: nn.Module) -> Tensor:

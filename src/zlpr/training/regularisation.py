@@ -17,6 +17,7 @@ from zlpr.training.checkpoints import claim
 from zlpr.training.linear import LinearConfig
 from zlpr.training.linear_checkpoint import Attempt, SavedAttempts
 from zlpr.training.linear_features import ExtractedFeatures
+from zlpr.training.loss import check_finite
 from zlpr.training.selection import is_better, validation_metric
 from zlpr.training.solvers import Solver, WholeData, choose_solver
 
@@ -134,6 +135,7 @@ class _Search:
 
     def _fit(self, regularisation: float, best: Attempt | None) -> Attempt:
         def report(step: int, total: int, loss: float) -> None:
+            check_finite(loss, self.config)
             if self.progress is not None:
                 seconds = time.perf_counter() - self.started
                 stage = _stage(regularisation)
@@ -141,6 +143,7 @@ class _Search:
 
         start = self.solver.start() if best is None else self.saved.parameters
         solution = self.solver.solve(start, regularisation, report, self.checkpoint)
+        check_finite(solution.loss, self.config)
         weight, bias = self.solver.model(solution.parameters)
         scores = np.asarray(self.features @ weight + bias, dtype=np.float32)
         metric = validation_metric(self.config, self.labels, scores)

@@ -1,6 +1,7 @@
 """Damaged Arrow data, in Parquet or in a Hugging Face folder, is one line with the file's name."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -107,3 +108,27 @@ def test_two_columns_or_two_classes_of_one_name(tmp_path):
     parquet.write_table(table, tmp_path / "a.parquet")
     with pytest.raises(UserError, match=r"a.parquet.*same name"):
         read(tmp_path / "a.parquet")
+
+
+def test_parts_that_declare_different_classes(tmp_path):
+    datasets = pytest.importorskip("datasets")
+
+    def part(text, names):
+        features = {"text": datasets.Value("string"), "label": datasets.ClassLabel(names=names)}
+        data = {"text": [text] * len(names), "label": list(range(len(names)))}
+        return datasets.Dataset.from_dict(data, features=datasets.Features(features))
+
+    parts = {"train": part("x", ["a", "b"]), "test": part("y", ["b", "c"])}
+    datasets.DatasetDict(parts).save_to_disk(tmp_path / "saved")
+    data = read(tmp_path / "saved")
+    assert data.label_names == ("a", "b", "c")
+    assert data.label_sets() == [("a",), ("b",), ("b",), ("c",)]
+    assert any("declare different labels: 'c' not in all of them" in note for note in data.notes)
+
+
+@pytest.mark.parametrize("form", ["parquet", "huggingface"])
+def test_names_of_files_may_be_in_any_encoding(tmp_path, form):
+    path = tmp_path / os.fsdecode(b"caf\xe9.parquet" if form == "parquet" else b"caf\xe9")
+    data = demo.make(20)
+    write(data, path, format=form)
+    assert read(path).label_sets() == data.label_sets()

@@ -236,7 +236,7 @@ def test_attributes_of_one_name_are_said_and_those_of_a_label_refused(tmp_path):
     head = "@relation r\n@attribute n numeric\n@attribute n numeric\n@attribute l {0,1}\n"
     data = read(_write(tmp_path, head + "@data\n1,2,1\n", xml))
     assert data.features.tolist() == [[1.0, 2.0]]
-    assert "1 names of attributes appear more than once ('n')" in data.notes[0]
+    assert "1 name of attributes appears more than once ('n')" in data.notes[0]
     path = _write(tmp_path, head + "@attribute l {0,1}\n@data\n1,2,1,0\n", xml)
     with pytest.raises(UserError, match="2 attributes are called 'l', as a label is"):
         read(path)

@@ -153,14 +153,14 @@ def test_tsv_quotes_that_first_show_late_are_refused(tmp_path):
 
 def test_which_column_holds_the_text(tmp_path):
     content = "label,heading,lead\na,x,y\n"
-    message = "which column holds the text.*'label', 'heading', 'lead'; name it with text="
+    message = "which column holds the text.*'label', 'heading', 'lead'; name it, as text='heading'"
     with pytest.raises(UserError, match=message):
         _read(tmp_path, content)
     assert list(_read(tmp_path, content, text=["heading", "lead"]).texts) == ["x y"]
 
 
 def test_which_column_holds_the_labels(tmp_path):
-    with pytest.raises(UserError, match=r"which column holds the labels.*name it with labels="):
+    with pytest.raises(UserError, match=r"which column holds the labels.*name it, as labels="):
         _read(tmp_path, "text,mood\nx,good\n")
 
 
@@ -187,3 +187,21 @@ def test_chinese_columns_and_labels(tmp_path):
     data = _read(tmp_path, "标签,内容\n家电-坏|厨房,水壶漏水\n", labels="标签")
     assert list(data.texts) == ["水壶漏水"]
     assert data.label_sets() == [("厨房", "家电-坏")]
+
+
+def test_tabs_separate_the_columns_of_what_is_called_tsv(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("text, if any, of it\tlabels\nhello, world, yes\ta\n")
+    data = read(path, format="tsv", text=0)
+    assert data.texts == ["hello, world, yes"]
+    assert data.label_sets() == [("a",)]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
+def test_a_blank_line_of_a_single_column_is_an_empty_text(tmp_path, name):
+    path = tmp_path / name
+    path.write_text("\ntext\nball\n\nsoup\n")
+    assert read(path, labelled=False).texts == ["ball", "", "soup"]
+    separator = "," if name == "a.csv" else "\t"
+    path.write_text(f"text{separator}labels\n\nball{separator}a\n\n")
+    assert read(path).texts == ["ball"]

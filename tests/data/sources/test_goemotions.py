@@ -39,7 +39,7 @@ def test_missing_part_of_the_split_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("row", "problem"),
     [
-        ("only text\n", ": 1 columns, expected 3"),
+        ("only text\n", ": 1 column, expected 3"),
         ("text\t28\tid\n", ", column 2: expected label ids from 0 to 27, got '28'"),
         ("text\tjoy\tid\n", ", column 2: expected label ids from 0 to 27, got 'joy'"),
     ],

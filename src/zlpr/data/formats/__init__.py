@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from zlpr._errors import UserError
 from zlpr._names import find
-from zlpr.data.files import file_faults, open_bytes, plain_suffix
+from zlpr.data.files import check_encoding, file_faults, open_bytes, plain_suffix
 from zlpr.data.formats import (
     fasttext,
     huggingface,
@@ -52,7 +52,7 @@ _ALL = (
     Format("jsonl", (".jsonl", ".ndjson"), json_lines.read_blocks, json_lines.write, table=True),
     Format("json", (".json",), json_file.read_blocks, json_file.write, table=True),
     Format("csv", (".csv",), tables.read_blocks, tables.write, table=True),
-    Format("tsv", (".tsv", ".tab"), tables.read_blocks, tables.write_tsv, table=True),
+    Format("tsv", (".tsv", ".tab"), tables.read_tsv_blocks, tables.write_tsv, table=True),
     Format(
         "parquet",
         (".parquet", ".pq"),
@@ -93,6 +93,7 @@ def find_format(path: Path, options: ReadOptions) -> Format:
     with file_faults(path):
         if path.is_dir() and huggingface.is_saved(path):
             return FORMATS["huggingface"]
+    check_encoding(path, options.encoding)
     suffix = plain_suffix(path)
     if suffix in SUFFIXES and suffix not in _BY_CONTENT:
         return SUFFIXES[suffix]
@@ -104,7 +105,9 @@ def find_format(path: Path, options: ReadOptions) -> Format:
     if name is None and suffix in SUFFIXES:
         return SUFFIXES[suffix]
     if name is None:
-        raise UserError(f"{path}: what format is it? Name one of {', '.join(FORMATS)}")
+        raise UserError(
+            f"{path}: what format is it? Name one of {', '.join(FORMATS)} with format=…"
+        )
     return FORMATS[name]
 
 

@@ -2,7 +2,9 @@
 
 import contextlib
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from zlpr._errors import UserError
@@ -25,6 +27,13 @@ def arrow_faults(name: str, what: str) -> Iterator[None]:
     except _FAULTS as wrong:
         message = " ".join(str(wrong).split())[:300] or type(wrong).__name__
         raise UserError(f"{name}: cannot be read as {what}: {message}") from wrong
+
+
+def open_file(path: Path, mode: str = "rb") -> Any:
+    """A file of Arrow's own, whose name may be in any encoding."""
+    import pyarrow
+
+    return pyarrow.OSFile(os.fsencode(path), mode)
 
 
 def checked_columns(batch: Any, names: Mapping[str, Sequence[str]]) -> dict[str, list[Any]]:

@@ -8,12 +8,13 @@ from typing import Any
 
 from zlpr._errors import UserError
 from zlpr.data.dataset import SPLIT_NAMES, Dataset, SplitName, split_name
-from zlpr.data.files import check_file
+from zlpr.data.files import check_file, file_faults
 from zlpr.data.formats._arrow import (
     BATCH_ROWS,
     arrow_faults,
     checked_columns,
     class_names,
+    open_file,
     schema_class_names,
 )
 from zlpr.data.problems import Problems, quote
@@ -85,7 +86,7 @@ def _saved_batches(folder: Path) -> Iterator[Batch]:
         check_file(path)
         with contextlib.ExitStack() as stack:
             with arrow_faults(str(path), "Arrow"):
-                stream = stack.enter_context(pyarrow.OSFile(str(path)))
+                stream = stack.enter_context(open_file(path))
                 reader = stack.enter_context(pyarrow.ipc.open_stream(stream))
                 names = described or schema_class_names(reader.schema)
             yield from _checked_batches(str(path), reader, names)
@@ -107,8 +108,10 @@ def _checked_batches(path: str, reader: Any, names: dict[str, tuple[str, ...]]) 
 
 def _read_json(path: Path) -> dict[str, Any]:
     check_file(path)
+    with file_faults(path):
+        content = path.read_bytes()
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(content.decode("utf-8"))
     except (ValueError, RecursionError) as wrong:
         raise UserError(f"{path}: not JSON ({quote(str(wrong))})") from None
     if not isinstance(value, dict):

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.data.dataset import Dataset
 from zlpr.data.files import read_lines
@@ -24,7 +25,8 @@ def read_blocks(path: Path, options: ReadOptions, problems: Problems) -> Iterato
                 continue
             if width is None or len(fields) != width:
                 expected = "2 (labels, text) or 3 (id, labels, text)" if width is None else width
-                problems.add(number, f"{len(fields)} fields separated by tabs, expected {expected}")
+                found = counted(len(fields), "field")
+                problems.add(number, f"{found} separated by tabs, expected {expected}")
                 continue
             rows.append(fields)
             numbers.append(number)

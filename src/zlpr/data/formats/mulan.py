@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.data.dataset import Dataset, split_name
 from zlpr.data.files import COMPRESSED_SUFFIXES, Lines, open_bytes, read_lines
@@ -242,9 +243,9 @@ def _note_repeated(path: Path, header: _Header, labels: set[str], problems: Prob
         )
     if repeated:
         few = ", ".join(quote(name) for name in repeated[:5])
+        names = counted(len(repeated), "name of attributes appears", "names of attributes appear")
         problems.notes.append(
-            f"{path}: {len(repeated):,} names of attributes appear more than once ({few}); all of "
-            "these attributes are kept as features"
+            f"{path}: {names} more than once ({few}); all of these attributes are kept as features"
         )
 
 
@@ -413,7 +414,7 @@ def _dense_rows(
 def _dense_cells(line: str, layout: _Layout) -> Iterator[tuple[int, str]]:
     cells = split_values(line)
     if len(cells) != len(layout.attributes):
-        raise ValueError(f"{len(cells)} values, expected {len(layout.attributes)}")
+        raise ValueError(f"{counted(len(cells), 'value')}, expected {len(layout.attributes)}")
     return enumerate(cells)
 
 

@@ -11,6 +11,7 @@ from zlpr.data.formats._arrow import (
     BATCH_ROWS,
     arrow_faults,
     checked_columns,
+    open_file,
     schema_class_names,
 )
 from zlpr.data.problems import Problems
@@ -26,7 +27,8 @@ def read_blocks(path: Path, options: ReadOptions, problems: Problems) -> Iterato
     problems.unit = "row"
     with contextlib.ExitStack() as stack:
         with arrow_faults(str(path), "Parquet"):
-            file = stack.enter_context(parquet.ParquetFile(path))
+            stream = stack.enter_context(open_file(path))
+            file = stack.enter_context(parquet.ParquetFile(stream))
             names = schema_class_names(file.schema_arrow)
             batches = file.iter_batches(batch_size=BATCH_ROWS)
         roles, first = None, 1
@@ -47,7 +49,8 @@ def write(dataset: Dataset, path: Path) -> None:
     from pyarrow import parquet
 
     table = pyarrow.table(sample_columns(dataset), schema=pyarrow.schema(_fields(dataset)))
-    parquet.write_table(table, path)
+    with open_file(path, "wb") as stream:
+        parquet.write_table(table, stream)
 
 
 def _fields(dataset: Dataset) -> list[tuple[str, Any]]:

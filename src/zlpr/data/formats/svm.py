@@ -18,6 +18,7 @@ from typing import Any, TextIO
 import numpy as np
 from scipy import sparse
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.data.columns import Columns
 from zlpr.data.dataset import Dataset
@@ -78,7 +79,9 @@ def read_blocks(path: Path, options: ReadOptions, problems: Problems) -> Iterato
     if repeated > 1:
         problems.notes.append(f"{path}: {repeated:,} features were repeated in all")
     if header and header.samples is not None and rows != header.samples:
-        problems.doubt(1, f"the header announces {header.samples:,} rows, the file has {rows:,}")
+        problems.doubt(
+            1, f"the header announces {counted(header.samples, 'row')}, the file has {rows:,}"
+        )
 
 
 def parse_header(file: str, line: str, options: ReadOptions) -> Header:
@@ -128,7 +131,8 @@ def _names(path: Path, count: int, options: ReadOptions, problems: Problems) -> 
         names, place = tuple(list_label_names(shared)), str(shared)
         if len(names) != count:  # of other data, perhaps
             problems.notes.append(
-                f"{path}: {count:,} labels, and {shared} beside it lists {len(names):,}: not used"
+                f"{path}: {counted(count, 'label')}, and {shared} beside it lists {len(names):,}: "
+                "not used"
             )
             return numbers(count)
     else:

@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.data.dataset import Dataset
-from zlpr.data.files import MAX_LINE, Lines, plain_suffix, read_lines
-from zlpr.data.problems import Problems, name_all, quote
-from zlpr.data.roles import DELIMITERS, LIST_STARTS, find_roles, is_known_name
-from zlpr.data.rows import Block, ReadOptions, sample_columns
+from zlpr.data.files import MAX_LINE, Lines, read_lines
+from zlpr.data.problems import Problems, name_all, quote, quote_all
+from zlpr.data.roles import DELIMITERS, LIST_STARTS, find_roles, is_known_name, likely_roles
+from zlpr.data.rows import Block, ReadOptions, is_position, sample_columns
 
 BLOCK_ROWS = 2000
 """Rows that are looked at together; the first block decides what the columns mean."""
@@ -24,15 +25,27 @@ Row = tuple[int, list[str]]
 """The number of a row's first line, and its fields."""
 
 
-def read_blocks(path: Path, options: ReadOptions, problems: Problems) -> Iterator[Block]:
-    """The rows of a file, some thousands at a time."""
-    rows = _rows(path, options, problems)
-    first = next(rows, None)
+def read_tsv_blocks(path: Path, options: ReadOptions, problems: Problems) -> Iterator[Block]:
+    """The rows of a file whose columns are separated by tabs, whatever its ending."""
+    return read_blocks(path, options, problems, separator="\t")
+
+
+def read_blocks(
+    path: Path, options: ReadOptions, problems: Problems, separator: str | None = None
+) -> Iterator[Block]:
+    """The rows of a file, some thousands at a time; None finds out what separates the columns."""
+    lines = read_lines(path, options.encoding, keep_returns=True)
+    rows = parse_rows(lines, problems, separator=separator, quoted=options.quoted, blank=True)
+    first = next((row for row in rows if row[1]), None)
     if first is None:
         return
-    names, has_names = _header(str(path), first[1], options)
+    names, has_names = _header(str(path), first[1], options, rows)
     if not has_names:
         rows = itertools.chain([first], rows)
+    if len(names) == 1:  # a blank line is an empty cell
+        rows = ((line, fields or [""]) for line, fields in rows)
+    else:
+        rows = (row for row in rows if row[1])
     size = max(1, min(BLOCK_ROWS, _BLOCK_CELLS // len(names)))
     roles = None
     while block := list(itertools.islice(rows, size)):
@@ -49,23 +62,25 @@ def _fits(row: Row, names: Sequence[str], problems: Problems) -> bool:
     if len(fields) == len(names):
         return True
     listing = f" ({name_all(names)})" if len(names) <= 8 else ""
-    columns = "1 column" if len(fields) == 1 else f"{len(fields)} columns"
-    problems.add(line, f"{columns}, expected {len(names)}{listing}")
+    problems.add(line, f"{counted(len(fields), 'column')}, expected {len(names)}{listing}")
     return False
 
 
-def _header(file: str, fields: list[str], options: ReadOptions) -> tuple[list[str], bool]:
-    """The names of the columns, and whether the first row held them."""
+def _header(
+    file: str, fields: list[str], options: ReadOptions, rows: Iterator[Row]
+) -> tuple[list[str], bool]:
+    """The names of the columns, and whether the first row held them; `rows` follow it."""
     header = options.header
     if header is None and options.like is not None and not options.columns():
         header = options.like.header
     if header is None:
-        kinds = {type(column) for column in options.columns()}
-        header = str in kinds or any(is_known_name(field) for field in fields)
-        if not header and int not in kinds:
+        numbered = [is_position(column) for _, column in options.columns()]
+        header = not all(numbered) or any(is_known_name(field) for field in fields)
+        if not header and not numbered:
             raise UserError(
-                f"{file}, line 1: is this a header? None of {', '.join(map(quote, fields[:8]))} is "
-                "a usual name; say header=True, or header=False with text=0, labels=1"
+                f"{file}, line 1: is this a header? None of {quote_all(fields, 8)} is a usual "
+                f"name; if it is, name the columns, as {_likely(fields, rows)}; if not, say "
+                "header=False with text=0, labels=1"
             )
     if not header:
         return [f"column {number}" for number in range(len(fields))], False
@@ -75,33 +90,42 @@ def _header(file: str, fields: list[str], options: ReadOptions) -> tuple[list[st
     return fields, True
 
 
-def _rows(path: Path, options: ReadOptions, problems: Problems) -> Iterator[Row]:
-    """Parse a file; a row that spans lines has the number of its first line."""
-    blocks = read_lines(path, options.encoding, keep_returns=True)
-    return parse_rows(path, blocks, problems, quoted=options.quoted)
+def _likely(fields: list[str], rows: Iterator[Row]) -> str:
+    """Which of the columns seem to hold texts and labels, as arguments of the reader."""
+    cells = [found for _, found in itertools.islice(rows, BLOCK_ROWS) if len(found) == len(fields)]
+    text, labels = likely_roles({name: [row[i] for row in cells] for i, name in enumerate(fields)})
+    return f"text={text!r}, labels={labels!r}"
 
 
 def parse_rows(
-    path: Path, blocks: Iterator[Lines], problems: Problems, *, quoted: bool | None = None
+    blocks: Iterator[Lines],
+    problems: Problems,
+    *,
+    separator: str | None = None,
+    quoted: bool | None = None,
+    blank: bool = False,
 ) -> Iterator[Row]:
     r"""The rows in the lines of a table, with the numbers of their first lines.
 
     Args:
-        path: tells what separates the columns, by its ending.
         blocks: the lines, with the ``\r`` that they may end in.
         problems: hears of rows that are none.
+        separator: of the columns; None takes the sign that the first line has most often.
         quoted: whether fields may stand in double quotes; None finds it out.
+        blank: whether a blank line is a row without fields, and not left out.
     """
     start = next(blocks, None)
     if start is None:
         return iter(())
-    separator = _separator(path, start.texts[0])
+    separator = separator or max(",;\t", key=start.texts[0].count)
     if quoted is None:
         quoted = separator != "\t" or _looks_quoted(start.texts)
     lines = itertools.chain.from_iterable(block.texts for block in itertools.chain([start], blocks))
     if quoted:
-        return _quoted_rows(lines, separator, problems)
-    return _plain_rows(lines, separator, problems, sure=quoted is False)
+        rows = _quoted_rows(lines, separator, problems)
+    else:
+        rows = _plain_rows(lines, separator, problems, sure=quoted is False)
+    return rows if blank else (row for row in rows if row[1])
 
 
 def _quoted_rows(lines: Iterator[str], separator: str, problems: Problems) -> Iterator[Row]:
@@ -119,8 +143,7 @@ def _quoted_rows(lines: Iterator[str], separator: str, problems: Problems) -> It
             what = str(wrong).replace("\t", "\\t")
             problems.add(number, f"not a row of a table: {what}{until}")
             continue
-        if fields:
-            yield number, fields
+        yield number, fields
 
 
 def _plain_rows(
@@ -135,15 +158,8 @@ def _plain_rows(
                 "a field begins with a double quote, but none of the first rows has one; say "
                 "whether quotes enclose fields with quoted=True or quoted=False",
             )
-        elif fields != [""]:
-            yield number, fields
-
-
-def _separator(path: Path, first: str) -> str:
-    """Tab, semicolon or comma, by the file's name and its first line."""
-    if plain_suffix(path) in {".tsv", ".tab"}:
-        return "\t"
-    return max(",;\t", key=first.count)
+        else:
+            yield number, [] if fields == [""] else fields
 
 
 def _looks_quoted(lines: Sequence[str]) -> bool | None:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.data.dataset import split_name
 from zlpr.data.problems import name_all
@@ -75,7 +76,7 @@ def table_records(file: RawFile, reading: Reading) -> Iterator[Record]:
     identifier = _column(file, header, "id", reading, optional=True)
     for line, cells in rows:
         if len(cells) != len(header):
-            reading.reject(file, line, f"{len(cells)} columns, expected {len(header)}")
+            reading.reject(file, line, f"{counted(len(cells), 'column')}, expected {len(header)}")
             continue
         labels = ipc_subclasses(cells[ipc])
         if labels:

@@ -5,8 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
-from zlpr.data.files import lines_of
+from zlpr.data.files import lines_of, plain_suffix
 from zlpr.data.formats.tables import parse_rows
 from zlpr.data.problems import Problems, name_all, quote
 from zlpr.data.sources._archives import Advance, RawFile
@@ -65,7 +66,8 @@ def table(file: RawFile, reading: Reading) -> Iterator[tuple[int, list[str]]]:
     place = Path(str(file))
     with file.open(reading.advance) as stream:
         blocks = lines_of(stream, place, reading.encoding, keep_returns=True)
-        rows = parse_rows(place, blocks, reading.problems_of(file))
+        separator = "\t" if plain_suffix(place) in {".tsv", ".tab"} else None
+        rows = parse_rows(blocks, reading.problems_of(file), separator=separator)
         first = next(rows, None)
         if first is None:
             raise UserError(f"{file}: the file is empty")
@@ -95,7 +97,7 @@ def rows_of(
         if len(cells) == len(header):
             yield line, [cells[index] for index in wanted]
         else:
-            reading.reject(file, line, f"{len(cells)} columns, expected {len(header)}")
+            reading.reject(file, line, f"{counted(len(cells), 'column')}, expected {len(header)}")
 
 
 def indicated(

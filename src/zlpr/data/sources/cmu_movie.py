@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from zlpr._counted import counted
 from zlpr.data.sources._archives import RawFile, find_one
 from zlpr.data.sources._rows import Reading, lines
 from zlpr.data.sources._source import Record, RemoteFile, Source
@@ -48,7 +49,9 @@ def _read_films(file: RawFile, reading: Reading) -> dict[str, _Film]:
     for line, text in lines(file, reading):
         cells = text.split("\t")
         if len(cells) != METADATA_COLUMNS:
-            reading.reject(file, line, f"{len(cells)} columns, expected {METADATA_COLUMNS}")
+            reading.reject(
+                file, line, f"{counted(len(cells), 'column')}, expected {METADATA_COLUMNS}"
+            )
             continue
         genres = _parse_genres(cells[8])
         if genres is None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.data.dataset import SplitName
 from zlpr.data.problems import quote
@@ -86,7 +87,9 @@ def _simplified_record(
 ) -> Record | None:
     cells = row.split("\t")
     if len(cells) != 3:
-        reading.reject(file, line, f"{len(cells)} columns, expected 3 (text, label ids, id)")
+        reading.reject(
+            file, line, f"{counted(len(cells), 'column')}, expected 3 (text, label ids, id)"
+        )
         return None
     numbers = cells[1].split(",")
     wrong = [n for n in numbers if not (n.isdecimal() and int(n) < len(LABELS))]

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.data.sources._archives import RawFile, find
 from zlpr.data.sources._rows import Reading, lines
@@ -28,9 +29,8 @@ def records(raw: Path, reading: Reading) -> Iterator[Record]:
             fields = text.split(SEPARATOR)
             if len(fields) < len(FIELDS) - 1:
                 expected = f"at least {len(FIELDS) - 1} (id, codes, title, keywords)"
-                reading.reject(
-                    file, line, f"{len(fields)} fields divided by '|,|', expected {expected}"
-                )
+                found = counted(len(fields), "field")
+                reading.reject(file, line, f"{found} divided by '|,|', expected {expected}")
                 continue
             labels = dict.fromkeys(code.strip().partition("/")[0] for code in fields[1].split(","))
             labels.pop("", None)
