@@ -11,13 +11,15 @@ loss finds the caches as another left them; `step` is what a loss adds to a mode
 before it. The baselines are `F.binary_cross_entropy_with_logits` and the version of ZLPR in
 circulation. A place of the grid that misses a bar is measured again, all losses for as long as
 before, at most twice, and the best turns of all rounds count, for every loss. The time may grow
-between neighbours by half more than the cells do, or than BCE's does where that grows more: there
-the scores have outgrown a cache. With `--out` every place is kept as soon as it is measured, and a
-run goes on where it stopped. Memory is the peak resident size beyond the inputs, of a child process
-that runs one step, in units of the scores' size; the gradient, one such unit, is taken off.
+between neighbours by half more than the cells do, or than BCE's where that changes more: there the
+scores have outgrown a cache, or other work has slowed the memory. With `--out` every place is kept
+as soon as it is measured, and a run goes on where it stopped. Memory is the peak resident size
+beyond the inputs, of a child process that runs one step, in units of the scores' size; the
+gradient, one such unit, is taken off.
 """
 
 import argparse
+import ctypes
 import json
 import statistics
 import subprocess
@@ -127,6 +129,8 @@ def main() -> int:
         return 0
     record = Record(args.out, {"device": args.device, "threads": args.threads,
                                "torch": torch.__version__})  # fmt: skip
+    # As in a process that trains: the C library keeps what is freed up to the largest size it saw.
+    torch.ones(30 * 2**20 // 4)
     measure_grid(record, (args.batches, args.labels, args.densities), args.device, args.seconds)
     record.measure("step", lambda: after_a_model(args.device))
     if args.device == "cpu":
@@ -137,6 +141,8 @@ def main() -> int:
     verdicts = [*judge(points), *judge_memory(record.rest)]
     if args.json:
         print(json.dumps(record.as_json(), indent=2))
+    elif args.table:
+        print_table(points)
     else:
         print_report(points, record.rest, verdicts)
     if args.plot:
@@ -149,6 +155,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, help="JSON file to keep and to go on from")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser.add_argument("--table", action="store_true", help="print a short table in Markdown")
     parser.add_argument("--plot", type=Path, help="write a heat map of the grid, SVG or PNG")
     parser.add_argument("--compile", action="store_true", help="torch.compile against eager")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
@@ -260,7 +267,7 @@ def in_turn(
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Best of turns of calls, and medians of single calls, in microseconds.
 
-    Rounds go through all of them in turn until the time is over, three at least. Turns are of one
+    Rounds go through all of them in turn until the time is over, six at least. Turns are of one
     call where calls are long, and the slow ones have theirs in every third round only.
     """
     turns = {}
@@ -271,7 +278,7 @@ def in_turn(
     singles: dict[str, list[float]] = {name: [] for name in runs}
     start = time.perf_counter()
     rounds = 0
-    while rounds < 3 or time.perf_counter() - start < seconds:
+    while rounds < 6 or time.perf_counter() - start < seconds:
         now = [name for name in runs if name not in slow or rounds % 3 == 0]
         for name in now:
             singles[name].append(seconds_of(runs[name]))
@@ -384,6 +391,7 @@ def peak_of_one_step(kind: str) -> int:
     """Bytes by which the peak resident size grows in one step beyond what was there before."""
     steps(8, 400, 0.01, "cpu")[kind]()  # loads what is loaded lazily
     run = steps(*MEMORY_SHAPE, 0.01, "cpu")[kind]
+    ctypes.CDLL(None).malloc_trim(0)  # what is free but not given back would hide what is taken
     before = resident("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
     run()
@@ -422,10 +430,17 @@ def judge(points: list[Point]) -> list[Verdict]:
 
 
 def jump(one: Point, two: Point) -> float:
-    """By how much more the time grows between neighbours than the cells, or than BCE's does."""
+    """By how much more the time changes between neighbours than the cells, or than BCE's does."""
     cells = max(two.samples * two.labels / (one.samples * one.labels), 1.0)
-    expected = max(cells, two.runs_bce / one.runs_bce)
-    return max(two.runs / one.runs / expected, one.runs / two.runs)
+    growth, growth_of_bce = two.runs / one.runs, two.runs_bce / one.runs_bce
+    return max(growth / max(cells, growth_of_bce), min(growth_of_bce, 1.0) / growth)
+
+
+def jumps_of_all(points: list[Point]) -> int:
+    """How many neighbours are further apart than the bar, whatever BCE does there."""
+    alone = [replace(point, runs_bce=1.0) for point in points]
+    found = [v for v in judge(alone) if v.what.startswith("jump") and not v.is_met]
+    return len(found)
 
 
 def judge_memory(rest: dict[str, object]) -> list[Verdict]:
@@ -461,6 +476,20 @@ def draw(points: list[Point], path: Path) -> None:
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
+def print_table(points: list[Point]) -> None:
+    """By shape, over all densities: from the lowest to the highest ratio, in Markdown."""
+    heads = [f"{kind}, of BCE's time" for kind in KINDS]
+    print("| batch x labels", *heads, "all, of the circulating version's", sep=" | ", end=" |\n")
+    print("|---" * (2 + len(KINDS)) + "|")
+    shapes = sorted({p.place[:2] for p in points}, key=lambda s: (s[0] * s[1], s))
+    for shape in shapes:
+        here = [p for p in points if p.place[:2] == shape]
+        cells = [[p.of_bce for p in here if p.kind == kind] for kind in KINDS]
+        cells.append([p.of_snippet for p in here])
+        spans = (f"{min(values):.2f} to {max(values):.2f}" for values in cells)
+        print(f"| {shape[0]} x {shape[1]:,}", *spans, sep=" | ", end=" |\n")
+
+
 def print_report(points: list[Point], rest: dict[str, object], verdicts: list[Verdict]) -> None:
     """Tables of what was measured, and how it stands to the bars."""
     print(f"{'batch x labels':>16}{'positive':>9} {'kind':<6}{'us':>9}"
@@ -475,7 +504,9 @@ def print_report(points: list[Point], rest: dict[str, object], verdicts: list[Ve
         for row in found.items() if isinstance(found, dict) else found:  # type: ignore[attr-defined]
             print("  ", row)
     missed = [verdict for verdict in verdicts if not verdict.is_met]
-    print(f"\nbars: met {len(verdicts) - len(missed)} of {len(verdicts)}, missed:"
+    jumps = sum(verdict.what.startswith("jump") for verdict in verdicts)
+    print(f"\n{jumps_of_all(points)} of {jumps} jumps are beyond {JUMP:g} without regard to BCE's")
+    print(f"bars: met {len(verdicts) - len(missed)} of {len(verdicts)}, missed:"
           + ("" if missed else " none"))  # fmt: skip
     for verdict in missed:
         print(f"  {verdict.measured:7.3f} <= {verdict.bar:<4} {verdict.what}")

@@ -1,3 +1,4 @@
+import argparse
 import json
 import subprocess
 import sys
@@ -6,7 +7,10 @@ import pytest
 
 from tests.compare import toy
 from zlpr._errors import UserError
+from zlpr.cli import compare
 from zlpr.cli.main import main
+from zlpr.compare.faults import check_data
+from zlpr.compare.grid import cells
 
 
 @pytest.fixture(scope="module")
@@ -196,7 +200,7 @@ def test_data_is_read_as_the_flags_say(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("zlpr.compare.plan", stop)
     flags = ["--text", "body", "--labels", "0", "--labels", "1", "--no-header"]
     assert main(["compare", "--data", "a.csv", "b.csv", *flags]) == 2
-    expected = {"text": "body", "labels": [0, 1], "header": False}
+    expected = {"text": "body", "labels": ["0", "1"], "header": False}  # names or positions
     assert [entry.read for entry in made[0].data] == [expected, expected]
     assert main(["compare", "--text", "body"]) == 2
     assert "--text goes with --data" in capsys.readouterr().err
@@ -216,3 +220,21 @@ def test_what_was_read_is_said_and_a_split_that_is_redrawn_too(tmp_path, capsys)
     assert "comes divided, and each seed divides all of it anew" in said
     assert main([*command, "--out", str(tmp_path / "kept"), "--split", "published"]) == 0
     assert "comes divided" not in capsys.readouterr().err
+
+
+def test_groups_that_are_named_are_kept_together_unless_a_split_is_named(tmp_path):
+    parser = argparse.ArgumentParser()
+    compare.add_arguments(parser)
+    rows = [f"{word} thing {i},{word},u{i % 40}" for i in range(200) for word in ("a", "b")]
+    (tmp_path / "g.csv").write_text("text,labels,user\n" + "\n".join(rows))
+
+    def check(*words):
+        args = parser.parse_args(["--data", str(tmp_path / "g.csv"), *words])
+        grid = compare._grid(args)
+        return {cell.settings.split for cell in cells(grid)}, check_data(grid, grid.data).faults
+
+    assert check("--group", "user") == ({"group"}, ())
+    assert check() == ({"random"}, ())
+    splits, faults = check("--group", "user", "--split", "stratified")
+    assert splits == {"stratified"}
+    assert "has groups, which a stratified split does not keep together" in faults[0]

@@ -360,7 +360,10 @@ def test_data_without_any_label_is_refused(tmp_path, capsys):
 def test_split_keeps_groups_together(tmp_path, capsys):
     rows = "".join(f"text {n},a,g{n % 20}\n" for n in range(200))
     (tmp_path / "a.csv").write_text("text,labels,who\n" + rows)
-    how = ("--method", "group", "--group", "who", "--out", tmp_path / "o")
+    how = ("--group", "who", "--out", tmp_path / "o")
+    code, _, err = zlpr(capsys, "split", tmp_path / "a.csv", *how, "--method", "stratified")
+    assert code == 2
+    assert "has groups, which a stratified split does not keep together" in err
     code, out, _ = zlpr(capsys, "split", tmp_path / "a.csv", *how)
     assert code == 0
     assert "mean label distance" in out

@@ -182,7 +182,33 @@ def test_the_data_of_the_training_shows_its_test_part(tmp_path, capsys):
     assert json.loads(output.out)["metrics"] == trained["metrics"]["test"]
     assert "test part" in output.err
     assert main(["evaluate", str(tmp_path / "m"), "demo", "--json", "--part", "all"]) == 0
-    assert json.loads(capsys.readouterr().out)["samples"] == 6000
+    output = capsys.readouterr()
+    assert json.loads(output.out)["samples"] == 6000
+    assert "trained on a part of this data" in output.err
+
+
+def test_data_that_a_model_was_trained_on_is_known_again_by_its_texts(tmp_path, capsys):
+    rows = [f"{word} thing{i % 7} of {i},{word}" for i in range(100) for word in ("red", "blue")]
+    (tmp_path / "a.csv").write_text("text,labels\n" + "\n".join(rows))
+    folder, model, other = (str(tmp_path / name) for name in ("parts", "m", "other"))
+    assert main(["data", "split", str(tmp_path / "a.csv"), "--out", folder]) == 0
+    settings = ["--regularisation", "1", "--json"]
+    assert main(["train", folder, "--out", model, *settings]) == 0
+    assert main(["train", str(tmp_path / "a.csv"), "--out", other, *settings]) == 0
+    capsys.readouterr()
+
+    def note(*words):
+        assert main(["evaluate", *words, "--json"]) == 0
+        return capsys.readouterr().err
+
+    for made in (model, other):  # from the folder, and from the file that is divided so
+        assert "trained on this very data" in note(made, f"{folder}/train.jsonl")
+        assert "chosen on this very data" in note(made, f"{folder}/validation.jsonl")
+        assert "very data" not in note(made, f"{folder}/test.jsonl")
+        assert "trained on this very data" in note(made, folder, "--part", "train")
+        assert "trained on a part of this data" in note(made, folder, "--part", "all")
+        assert "note:" not in note(made, folder)
+    assert "trained on a part of this data" in note(model, str(tmp_path / "a.csv"))
 
 
 def test_numbers_of_labels_that_the_model_lacks_are_refused_or_dropped(tmp_path, capsys):

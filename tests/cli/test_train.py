@@ -390,3 +390,26 @@ def test_a_file_whose_name_is_no_utf_8_can_be_trained_on(file, tmp_path, capsys)
     assert zlpr.load(out).record.data["name"] == "caf\\udce9"
     assert main(["evaluate", out, str(path), "--json"]) == 0
     json.loads(capsys.readouterr().out)
+
+
+def test_groups_that_are_named_are_kept_together(tmp_path, capsys):
+    rows = [f"{word} thing{i % 9} {i},{word},u{i % 40}" for i in range(400) for word in ("a", "b")]
+    (tmp_path / "g.csv").write_text("text,labels,user\n" + "\n".join(rows))
+    (tmp_path / "t.csv").write_text("text,labels,user\n" + "\n".join(rows[:60]))
+    train = ["train", str(tmp_path / "g.csv"), "--regularisation", "1", "--json"]
+    train += ["--group", "user", "--out"]
+    assert main([*train, str(tmp_path / "m")]) == 0
+    record = zlpr.load(tmp_path / "m").record.data
+    assert record["split_method"] == "group"
+    parts = divide(load(tmp_path / "g.csv", group="user"), "group", 0)
+    assert record["train_samples"] == len(parts.train)
+    capsys.readouterr()
+    assert main([*train, str(tmp_path / "n"), "--split", "random"]) == 2
+    assert "has groups, which a random split does not keep together" in capsys.readouterr().err
+    both = ["--validation", str(tmp_path / "t.csv"), "--split", "group"]
+    assert main([*train, str(tmp_path / "n"), *both]) == 2
+    assert "nothing is divided where --validation is given" in capsys.readouterr().err
+    # The evaluation of the training file finds its groups again.
+    assert main(["evaluate", str(tmp_path / "m"), str(tmp_path / "g.csv"), "--json"]) == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["samples"] == len(parts.test)

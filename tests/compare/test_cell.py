@@ -64,7 +64,7 @@ def test_the_figures_are_those_of_a_training_by_hand(path, zlpr_record):
             validation,
             fitted.validation.scores,
             name,
-            rules=decoding.rules_of_scores(),
+            rules=decoding.by_preference(decoding.rules_of_scores()),
             train_labels=parts.train.labels,
             empty="sklearn",
         )

@@ -220,3 +220,8 @@ def test_empty_cases_count_as_in_scikit_learn_but_for_the_papers_grid():
     asked = replace(demo, training={"empty": "paper"})
     assert {cell.settings.empty for cell in cells(asked)} == {"paper"}
     assert preset("paper").training["empty"] == "paper"
+
+
+def test_the_demo_has_seeds_enough_to_show_a_lead():
+    """Of three seeds the smallest lead that shows is several points wide."""
+    assert len(preset("demo").seeds) >= 5

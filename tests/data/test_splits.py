@@ -1,5 +1,6 @@
 import hashlib
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from zlpr.data import (
     report_split,
     save_split,
 )
+from zlpr.data.splits import usual_method
 
 METHODS = ["random", "stratified"]
 
@@ -219,3 +221,14 @@ def test_a_file_that_is_no_split_is_refused(tmp_path, content):
     (tmp_path / "split.json").write_text(content)
     with pytest.raises(UserError, match="not a split"):
         load_split(_numbered(60), tmp_path / "split.json")
+
+
+def test_groups_are_kept_together_unless_another_method_is_named():
+    data = replace(_numbered(200), groups=[str(row % 20) for row in range(200)])
+    assert (make_split(data).split == make_split(data, "group").split).all()
+    assert usual_method(data) == usual_method(data, "group") == "group"
+    with pytest.raises(UserError, match="has groups, which a random split does not keep together"):
+        usual_method(data, "random")
+    bare = replace(data, groups=None)
+    assert (make_split(bare).split == make_split(bare, "random").split).all()
+    assert usual_method(bare, "stratified") == "stratified"

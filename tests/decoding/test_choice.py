@@ -50,16 +50,28 @@ def test_the_joint_rule_is_chosen_where_labels_are_tied():
     assert choice.rule == LabelSets().fit(true, scores, "subset_accuracy")
 
 
-def test_the_simpler_rule_is_chosen_within_the_tolerance():
+def test_the_joint_rule_is_preferred_and_then_the_simpler():
+    names = decoding.by_preference(decoding.available())
+    assert names[:3] == ("label_sets", "zero", "threshold")
+    assert sorted(names) == sorted(decoding.available())
+    judged = weigh(CASE.true, CASE.scores).judged
+    assert [rule.name for rule in judged] == list(
+        decoding.by_preference(decoding.rules_of_scores())
+    )
+
+
+def test_the_first_rule_within_the_tolerance_is_chosen():
     generator = np.random.default_rng(1)
     true = generator.random((400, 5)) < 0.5  # independent labels, best cut above zero
     scores = 3.0 * true - 1.0 + generator.normal(size=true.shape)
+    rules = decoding.rules_of_scores()  # the simpler before the less simple
     for tolerance in (0.0, 0.5, 1.0, 100.0):
-        choice = weigh(true, scores, "hamming_loss", tolerance=tolerance)
+        choice = weigh(true, scores, "hamming_loss", rules=rules, tolerance=tolerance)
         near = [rule.name for rule in choice.judged if rule.behind <= tolerance * rule.error]
         assert choice.rule.name == near[0]
     assert choice.rule.name == "zero"
-    assert weigh(true, scores, "hamming_loss", tolerance=0.0).rule.name != "zero"
+    assert weigh(true, scores, "hamming_loss", rules=rules, tolerance=0.0).rule.name != "zero"
+    assert weigh(true, scores, "hamming_loss", tolerance=100.0).rule.name == "label_sets"
 
 
 @pytest.mark.parametrize("metric", ["micro_f1", "hamming_loss"])
@@ -102,7 +114,8 @@ def test_a_rule_that_needs_features_is_weighed_only_with_them():
     names = [judged.name for judged in weigh(CASE.true, CASE.scores).judged]
     assert "feature_count" not in names
     choice = weigh(CASE.true, CASE.scores, features=features)
-    assert [judged.name for judged in choice.judged] == list(decoding.available())
+    names = [judged.name for judged in choice.judged]
+    assert names == list(decoding.by_preference(decoding.available()))
 
 
 def test_large_parts_are_thinned_for_the_comparison_alone(monkeypatch):

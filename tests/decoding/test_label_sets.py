@@ -9,7 +9,7 @@ from scipy import sparse
 from zlpr import metrics
 from zlpr._errors import UserError
 from zlpr.decoding import DECISION_METRICS, LabelSets, Threshold, TopK, from_config
-from zlpr.decoding.label_sets import _best_of_each_size, _expected_jaccard
+from zlpr.decoding.label_sets import _best_of_each_size, _expected_jaccard, _with_background
 
 SETS = [(0,), (1, 2), (0, 3), (4,), (1, 2, 5)]
 
@@ -102,6 +102,18 @@ def test_expected_jaccard_written_out():
     chances = torch.tensor([[0.75, 0.25]], dtype=torch.float64)
     values = _expected_jaccard(decisions, sets, chances, "paper")
     assert values.tolist() == [[0.375, 0.25]]
+
+
+@pytest.mark.parametrize("empty", ["paper", "sklearn"])
+def test_the_sets_tried_for_jaccard_hold_the_best_there_is(empty):
+    (true, scores), (_, fresh) = tied_data(12), tied_data(13, samples=300)
+    rule = LabelSets().fit(true, scores, "jaccard", empty=empty)
+    every = torch.tensor(list(itertools.product([0.0, 1.0], repeat=6)), dtype=torch.float64)
+    for _, posterior in rule.posterior.posteriors(fresh):
+        sets, chances = _with_background(posterior)
+        best = _expected_jaccard(every.expand(len(sets), -1, -1), sets, chances, empty).amax(1)
+        taken = rule._best_sets(posterior).double()[:, None]
+        torch.testing.assert_close(_expected_jaccard(taken, sets, chances, empty)[:, 0], best)
 
 
 def test_impossible_labels_and_infinite_scores():

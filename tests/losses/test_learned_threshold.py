@@ -89,3 +89,16 @@ def test_a_spread_whose_square_is_no_number(size):
     assert_close(loss.double(), exact, rtol=1e-5, atol=0)
     loss.backward()
     assert torch.isfinite(scores.grad).all()
+
+
+def test_a_label_whose_weights_multiply_to_nothing_still_shares_the_softmax():
+    scores = torch.tensor([[1.0, 2.0, -1.0]])
+    targets = torch.tensor([[True, True, False]])
+    weight = torch.tensor([1.0, 1e-30, 1.0])  # 1e-60 is no float32
+    loss = adaptive_threshold_loss(scores, targets, label_weight=weight, pos_weight=weight)
+    above = torch.logsumexp(torch.tensor([1.0, 2.0, 0.0]), 0) - 1.0
+    below = torch.log1p(torch.tensor(-1.0).exp())
+    assert_close(loss, above + below)
+    without = torch.tensor([1.0, 0.0, 1.0])
+    loss = adaptive_threshold_loss(scores, targets, label_weight=without)
+    assert_close(loss, torch.logsumexp(torch.tensor([1.0, 0.0]), 0) - 1.0 + below)

@@ -8,7 +8,15 @@ from tests.models import fitted
 from zlpr import load, metrics
 from zlpr._errors import UserError
 from zlpr.data import Dataset
-from zlpr.decoding import Threshold, TopK, choose_probabilities, create, rules_of_scores, weigh
+from zlpr.decoding import (
+    Threshold,
+    TopK,
+    by_preference,
+    choose_probabilities,
+    create,
+    rules_of_scores,
+    weigh,
+)
 from zlpr.training import TrainingConfig, fit
 
 
@@ -19,7 +27,7 @@ def test_the_decoder_and_the_calibrator_are_fitted_on_validation():
     expected = weigh(
         validation.labels,
         result.validation.scores,
-        rules=rules_of_scores(),
+        rules=by_preference(rules_of_scores()),
         train_labels=train.labels,
     )
     assert result.model.decoder == expected.rule

@@ -6,7 +6,7 @@ import pytest
 from zlpr._errors import UserError
 from zlpr.data import demo, load
 from zlpr.training import divide
-from zlpr.training.parts import combine, divide_again
+from zlpr.training.parts import combine, divide_again, hold_out, seen_before
 
 
 @pytest.fixture(scope="module")
@@ -77,3 +77,90 @@ def test_texts_of_the_training_part_in_another_are_counted(data):
     assert any("60 of 60 validation texts are in the training part too" in note for note in notes)
     assert any("100 of 100 test texts are in the training part too" in note for note in notes)
     assert not any("training part too" in note for note in divide(data).check())
+
+
+@pytest.fixture(scope="module")
+def grouped(data):
+    return replace(data, groups=[f"user {row % 40}" for row in range(len(data))])
+
+
+def apart(*parts):
+    """Whether no group stands in two parts."""
+    groups = [set(part.groups) for part in parts]
+    return sum(map(len, groups)) == len(set().union(*groups))
+
+
+def test_groups_stay_together_unasked(grouped):
+    parts = divide(grouped)
+    assert parts.method == "group"
+    assert apart(parts.train, parts.validation, parts.test)
+    for method in ("random", "stratified"):
+        with pytest.raises(UserError, match=f"has groups, which a {method} split does not keep"):
+            divide(grouped, method)
+
+
+def test_groups_stay_together_where_a_validation_part_is_held_out(grouped, data):
+    assert apart(*hold_out(grouped, 0))
+    test = grouped.select(range(20))
+    for method in (None, "group"):
+        parts = combine(grouped, None, test, 0, method)
+        assert apart(parts.train, parts.validation)
+    with pytest.raises(UserError, match="has groups, which a stratified split"):
+        combine(grouped, None, test, 0, "stratified")
+    published = replace(grouped, split=np.where(np.arange(len(data)) < 120, "train", "test"))
+    parts = divide(published)
+    assert apart(parts.train, parts.validation)
+    groups = len(set(parts.test.groups))
+    assert f"{len(set(parts.test.groups) & set(parts.train.groups))} of {groups} test groups" in (
+        " ".join(parts.check())
+    )
+    with pytest.raises(UserError, match="needs groups"):
+        combine(data, None, data, 0, "group")
+
+
+def test_a_held_out_part_is_drawn_as_asked(data):
+    parts = combine(data, None, None, 0, "stratified")
+    assert parts.validation.texts == hold_out(data, 0, "stratified")[1].texts
+    assert parts.validation.texts != hold_out(data, 0)[1].texts
+
+
+def test_texts_of_several_groups_are_counted(data):
+    twice = replace(data, texts=["same"] * len(data), groups=[str(i) for i in range(len(data))])
+    assert any("texts are in the training part too" in note for note in divide(twice).check())
+
+
+def test_the_parts_of_a_model_are_known_again_however_they_come(data):
+    parts = divide(data, seed=1)
+    known = parts.describe()
+    new = demo.make(160, seed=5)
+    assert seen_before(new, known) == seen_before(parts.test, known) == ""
+    assert seen_before(data.select(range(20)), known) == ""
+    backwards = parts.train.select(np.arange(len(parts.train))[::-1])
+    other_labels = replace(parts.train, label_names=parts.train.label_names[::-1])
+    for same in (parts.train, backwards, other_labels):
+        assert "trained on this very data" in seen_before(same, known)
+    assert "chosen on this very data" in seen_before(parts.validation, known)
+    assert "trained on a part of this data" in seen_before(data, known)
+    assert seen_before(data, {}) == ""
+
+
+def test_a_file_of_which_the_validation_part_was_held_out_is_known_again(data):
+    train, test = data.select(range(120)), data.select(range(120, 160))
+    known = combine(train, None, test).describe()
+    assert "trained on this very data" in seen_before(train, known)
+    assert seen_before(test, known) == ""
+
+
+def test_labels_of_a_part_that_only_count_those_of_the_others_get_their_names(tmp_path, caplog):
+    rows = [f"{label} {label}:1 {10 + i % 5}:1\n" for i in range(20) for label in (1, 3, 7)]
+    (tmp_path / "train.svm").write_text("".join(rows))
+    (tmp_path / "test.svm").write_text("2 16 3\n1 3:1\n2 7:1\n")
+    train, test = load(tmp_path / "train.svm"), load(tmp_path / "test.svm")
+    parts = combine(train, None, test)
+    assert parts.test.label_names == ("1", "3", "7")
+    assert parts.test.label_sets() == [("3",), ("7",)]
+    assert "read as positions among the others'" in caplog.text
+    # A file without a header has names, whether the training part knows them or not.
+    (tmp_path / "test.svm").write_text("1 3:1\n2 7:1\n")
+    parts = combine(train, None, load(tmp_path / "test.svm"))
+    assert parts.test.label_sets() == [("1",), ("2",)]

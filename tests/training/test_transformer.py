@@ -247,6 +247,24 @@ def test_a_learned_bound_is_folded_into_the_bias(bert: Path) -> None:
         fold_bound(headless, ZLPRLoss(threshold=0.75))
 
 
+def test_a_head_that_cannot_take_the_bound_is_refused_before_training(
+    bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = fine_tuning._network
+
+    def without_bias(*arguments: Any) -> Any:
+        network = make(*arguments)
+        network.classifier.bias = None
+        return network
+
+    monkeypatch.setattr(fine_tuning, "_network", without_bias)
+    steps: list[Any] = []
+    config = TrainingConfig(**settings(bert, loss_params={"threshold": 0.75}, epochs=1))
+    with pytest.raises(UserError, match="no bias that could take the loss's bound"):
+        fit(TRAIN, VALIDATION, config, progress=steps.append)
+    assert steps == []
+
+
 def test_a_model_with_a_learned_bound_is_cut_at_zero(bert: Path) -> None:
     run = settings(bert, loss_params={"threshold": 3.0, "learn_threshold": True}, decode="zero")
     shifted = worker.run(run)

@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,10 @@ from zlpr.cli._console import say
 
 if TYPE_CHECKING:
     from zlpr.training import TrainingProgress
+
+
+SILENCE = 30.0
+"""Seconds after which a log gets a line also where nothing was validated."""
 
 
 @contextlib.contextmanager
@@ -43,7 +48,7 @@ def training_progress(
             )
 
     if not sys.stderr.isatty():
-        yield tell
+        yield tell if quiet else _now_and_then(tell)
         return
     from rich import progress as rich
     from rich.console import Console
@@ -62,3 +67,23 @@ def training_progress(
             tell(line)
 
         yield show
+
+
+def _now_and_then(
+    tell: "Callable[[TrainingProgress], None]",
+) -> "Callable[[TrainingProgress], None]":
+    """Tell what it is told, and in a log, where no bar moves, that it is still at work."""
+    last = time.monotonic()
+
+    def told(line: "TrainingProgress") -> None:
+        nonlocal last
+        if line.metric is None and time.monotonic() - last < SILENCE:
+            return
+        last = time.monotonic()
+        if line.metric is None:
+            of = f" of {line.total}" if line.total else ""
+            at = f"{line.stage}, step {line.step}{of}"
+            say(for_terminal(f"  {at}: loss {line.loss:.4f}, {line.seconds:.1f} s"), error=True)
+        tell(line)
+
+    return told

@@ -13,6 +13,7 @@ from zlpr.cli._reading import add_reading_arguments, given_reading
 
 if TYPE_CHECKING:
     from zlpr.compare import Grid, RunFolder, Selection
+    from zlpr.training.parts import SplitMethod
 
 EXAMPLE = "zlpr compare --data reviews.csv --losses zlpr bce focal --seeds 5 --out reviews-compared"
 
@@ -152,7 +153,9 @@ def _grid(args: argparse.Namespace) -> "Grid":
         grid = with_root(preset(args.preset or "demo"), root or Path("data"))
     reading = given_reading(args)
     if args.data:
-        grid = replace(grid, data=tuple(DataSpec(path, read=reading) for path in args.data))
+        split: SplitMethod | None = "group" if args.group is not None else None
+        data = (DataSpec(path, read=reading, split=split) for path in args.data)
+        grid = replace(grid, data=tuple(data))
     elif reading:
         flag = next(iter(reading)).replace("_", "-")
         raise UserError(f"--{flag} goes with --data; in a grid say read = {{ … }} beside the path")

@@ -448,8 +448,8 @@ def add_split(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--method",
         choices=("random", "stratified", "group"),
-        default="random",
-        help="random by a hash of the content, stratified by label, or whole groups (--group)",
+        help="random by a hash of the content (default), stratified by label, or whole groups "
+        "(default where --group is given)",
     )
     parser.add_argument("--seed", type=int, default=0, help="default: 0")
     parser.add_argument(
@@ -473,6 +473,7 @@ def add_split(parser: argparse.ArgumentParser) -> None:
 def run_split(args: argparse.Namespace) -> None:
     """Divide the data, write the parts and say how alike they are."""
     from zlpr.data import make_split, report_split, save, save_split
+    from zlpr.data.splits import usual_method
 
     data = load_data(args.data, args)
     if data.split is not None and not args.mix_parts:
@@ -482,7 +483,8 @@ def run_split(args: argparse.Namespace) -> None:
             "divide that part, or --mix-parts to divide all rows anew"
         )
     with progress(f"splitting {args.data}"):
-        divided = make_split(data, args.method, args.seed, tuple(args.fractions))
+        method = usual_method(data, args.method)
+        divided = make_split(data, method, args.seed, tuple(args.fractions))
         files = save(divided, args.out, overwrite=args.overwrite)
         save_split(divided, Path(args.out) / "split.json")
     report = report_split(divided)

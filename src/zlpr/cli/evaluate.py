@@ -58,10 +58,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Read, predict, measure."""
     from zlpr import load
+    from zlpr.training.parts import seen_before
 
     model = load(args.model)
     decide_by_hand(model, args)
     data = _part(_read(model, args), args.part)
+    seen = seen_before(data, model.record.data)
+    if seen:
+        say(f"note: {seen}", error=True)
     with progress(f"predicting {counted(len(data), 'sample')}"):
         evaluation = Evaluation.of(model, data, zero_bound=args.zero_bound, empty=args.empty)
     if args.plot:
@@ -87,9 +91,7 @@ def _read(model: "FittedModel", args: argparse.Namespace) -> "Dataset":
         data = data.with_numbers_named(model.label_names)
         say("note: the labels are numbers, read as positions among the model's", error=True)
     divided, note = divide_again(data, model.record.data)
-    if args.part == "all" and note:
-        say("note: the model was trained on a part of this data, or all of it", error=True)
-    elif note:
+    if note and args.part != "all":
         say(f"note: {note} (--part all for all of it)", error=True)
         data = divided
     try:

@@ -48,7 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--split",
         choices=("random", "stratified", "group"),
-        help="how to divide data that has no split of its own, 8:1:1 (default random)",
+        help="how to divide data that has no split of its own, 8:1:1 (default: group where --group "
+        "is given, random otherwise)",
     )
     parser.add_argument(
         "--overwrite", action="store_true", help="replace a model that --out already holds"
@@ -112,9 +113,11 @@ def _parts(args: argparse.Namespace, seed: int) -> "Parts":
         return divide(data, args.split, seed)
     if data.split is not None:
         raise UserError(f"{args.data}: comes divided; leave --validation and --test out")
+    if args.split is not None and args.validation is not None:
+        raise UserError("--split: nothing is divided where --validation is given; leave one out")
     validation = None if args.validation is None else load_data(args.validation, args)
     test = None if args.test is None else load_data(args.test, args)
-    return combine(data, validation, test, seed)
+    return combine(data, validation, test, seed, args.split)
 
 
 def _checkpoint(out: Path, args: argparse.Namespace, first: bool) -> tuple[Path, str]:

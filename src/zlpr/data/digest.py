@@ -1,12 +1,14 @@
 """One digest of data, by which a run, a model or a record knows its data again."""
 
 import hashlib
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from zlpr.data.dataset import Dataset
+from zlpr.data.splits import content_keys
 
 
 def data_digest(data: Dataset) -> str:
@@ -37,6 +39,32 @@ def data_digest(data: Dataset) -> str:
     for part in (labels.indptr, labels.indices):
         digest.update(part.astype(np.int64).tobytes())
     return digest.hexdigest()
+
+
+_MODULUS = 2**128
+
+
+def content_digest(data: Dataset) -> str:
+    """A digest of the samples' texts or features, in any order and whatever their labels.
+
+    It is the sum of the samples' own digests, so that those of parts add up to that of the whole.
+
+    Examples:
+        >>> data = Dataset.from_label_sets([{"a"}, set(), {"b"}], texts=["x", "y", "z"])
+        >>> parts = [content_digest(data.select(rows)) for rows in ([2, 0], [1])]
+        >>> joint_digest(parts) == content_digest(data)
+        True
+    """
+    return _spelled(sum(int.from_bytes(key, "big") for key in content_keys(data)))
+
+
+def joint_digest(digests: Iterable[str]) -> str:
+    """The `content_digest` of data that was digested in parts."""
+    return _spelled(sum(int(digest, 16) for digest in digests))
+
+
+def _spelled(total: int) -> str:
+    return f"{total % _MODULUS:032x}"
 
 
 def _canonical(matrix: Any) -> Any:

@@ -39,7 +39,7 @@ _MOST_DRAWS = 64  # how often a split is drawn because its parts are far from th
 
 def make_split(
     dataset: Dataset,
-    method: Method = "random",
+    method: Method | None = None,
     seed: int = 0,
     fractions: Fractions = (0.8, 0.1, 0.1),
     *,
@@ -56,7 +56,8 @@ def make_split(
 
     Args:
         dataset: texts or features with label sets.
-        method: how to divide.
+        method: how to divide; None keeps groups together where the data has some, and is random
+            otherwise.
         seed: another seed gives another split.
         fractions: the shares of train, validation and test; a share of 0 leaves a part out.
         by: what stands for a sample: its content, or its id where texts are edited but ids stay.
@@ -71,6 +72,7 @@ def make_split(
         800
     """
     shares = _checked(fractions)
+    method = method or usual_method(dataset)
     keys = _unit_keys(dataset, method, by)
     units = {key: number for number, key in enumerate(dict.fromkeys(keys))}
     unit_of = np.array([units[key] for key in keys], dtype=np.int64)
@@ -88,6 +90,22 @@ def make_split(
         draws, part_of_unit = _fresh(list(units), seed, shares)
     part_of_unit = _fill_empty(part_of_unit, draws, shares)
     return replace(dataset, split=np.array(SPLIT_NAMES)[part_of_unit[unit_of]])
+
+
+def usual_method(dataset: Dataset, asked: Method | None = None) -> Method:
+    """The method that a user asks for, or else the one that fits the data.
+
+    Raises:
+        UserError: the data has groups, and the method would tear them apart.
+    """
+    if dataset.groups is None:
+        return asked or "random"
+    if asked not in (None, "group"):
+        raise UserError(
+            f"{dataset.name or 'the data'}: has groups, which a {asked} split does not keep "
+            "together; split it by group, or read it without groups"
+        )
+    return "group"
 
 
 def _checked(fractions: Sequence[float]) -> NDArray[np.float64]:

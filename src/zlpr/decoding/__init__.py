@@ -13,7 +13,7 @@ and tensors, and is kept as plain JSON:
 from zlpr.decoding._rule import Features, Rule
 from zlpr.decoding.by_hand import by_hand
 from zlpr.decoding.calibration import Calibrator
-from zlpr.decoding.choice import Choice, JudgedRule, choose, weigh
+from zlpr.decoding.choice import Choice, JudgedRule, by_preference, choose, weigh
 from zlpr.decoding.expected_f1 import ExpectedF1, expected_f1_curve
 from zlpr.decoding.floor import ProbabilityFloor
 from zlpr.decoding.label_count import FeatureCount, LabelCount
@@ -61,6 +61,7 @@ __all__ = [
     "ZeroBound",
     "available",
     "by_hand",
+    "by_preference",
     "choose",
     "choose_probabilities",
     "create",

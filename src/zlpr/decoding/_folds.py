@@ -12,8 +12,8 @@ FEW_SAMPLES = 50
 """Below, a choice among many would be one among accidents: only what is simplest is weighed."""
 MOST_SAMPLES = 5000
 """Nothing is weighed on more; a larger validation part is thinned evenly."""
-TOLERANCE = 0.5
-"""Standard errors by which what is simpler may be behind the best."""
+TOLERANCE = 1.0
+"""Standard errors by which what is preferred may be behind the best."""
 
 
 def thinned(data: Validation) -> Validation:

@@ -230,8 +230,10 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self, X: Any, labels: Any, config: LinearConfig
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
         """Weights (features, labels), biases (labels,), and the steps that it took."""
-        if not self.regularisation >= 0:
-            raise ValueError(f"regularisation {self.regularisation!r}: expected at least 0")
+        if not 0 <= self.regularisation < np.inf:
+            raise ValueError(
+                f"regularisation {self.regularisation!r}: expected a number of at least 0"
+            )
         if not 0 <= self.tol < np.inf:
             raise ValueError(f"tol {self.tol!r}: expected a number of at least 0")
         centred, centre = _centred(X)
@@ -316,7 +318,8 @@ def _as_array(names: list[Any]) -> NDArray[Any]:
     if any(isinstance(name, tuple) for name in names):
         return objects
     array = np.array(names)
-    return array if array.tolist() == names else objects
+    whole = array.dtype.kind == "f" and any(isinstance(name, Integral) for name in names)
+    return array if array.tolist() == names and not whole else objects
 
 
 def _indicator(sets: Sequence[Any], names: Sequence[Any]) -> sparse.csr_array[Any]:

@@ -59,6 +59,14 @@ class Cells(NamedTuple):
         return self._counted(others, self.weighting.label_weight)
 
     @property
+    def is_positive(self) -> Tensor:
+        """Which cells are positive and count, be the product of their weights too small to see."""
+        given, chosen = self.weighting, self.targets != 0
+        for part in (given.label_mask, given.label_weight, given.pos_weight):
+            chosen = chosen if part is None else chosen & (part != 0)
+        return chosen
+
+    @property
     def weight(self) -> Tensor | None:
         """What each cell counts for where its target is 0 or 1; None where all count the same."""
         if self.weighting.label_weight is None and self.weighting.pos_weight is None:

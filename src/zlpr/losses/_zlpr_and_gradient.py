@@ -24,7 +24,13 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from zlpr.losses._arguments import NO_WEIGHTING, Weighting, wants_triton, working_dtype
+from zlpr.losses._arguments import (
+    NO_WEIGHTING,
+    Weighting,
+    as_numbers,
+    wants_triton,
+    working_dtype,
+)
 from zlpr.losses._cells import held
 from zlpr.losses._reduce import Reduction, check_reduction, reduce
 
@@ -82,14 +88,18 @@ def two_sides(scores: Tensor, targets: Tensor, weighting: Weighting) -> Tensor:
         return scores.sum(dim=-1)
     sides = ((-scores, positive), (scores, negative))
     # Both largest terms, then both sums: the compiler makes one pass over the cells of each.
-    shifts = [_largest_term(exponents, coefficients) for exponents, coefficients in sides]
+    is_hard = targets.dtype is torch.bool and weighting is NO_WEIGHTING
+    shifts = [_largest_term(*side, is_hard) for side in sides]
     above, below = (_side(*side, shift) for side, shift in zip(sides, shifts, strict=True))
     return above + below
 
 
-def _largest_term(exponents: Tensor, coefficients: Tensor) -> Tensor:
+def _largest_term(exponents: Tensor, coefficients: Tensor, is_hard: bool) -> Tensor:
     """The largest of 0 and `x_l + log c_l`, shape (..., 1), by which the exponents are shifted."""
-    counted = exponents + coefficients.log()
+    if is_hard:  # without a logarithm of what is 0 or 1
+        counted = torch.where(coefficients > 0, exponents, 0.0)
+    else:
+        counted = exponents + coefficients.log()
     return counted.detach().clamp(min=0.0).amax(dim=-1, keepdim=True)
 
 
@@ -139,33 +149,39 @@ class FusedLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         """The gradient in the scores."""
-        scores, targets, *_ = ctx.saved_tensors  # refused where one was changed in place
-        nothing = (None, None, None, None)
         if torch.is_grad_enabled() or not _has_numbers(upstream):
-            # A gradient of the gradient is wanted, or those of many upstream gradients at once.
-            scale = _scale_of_rows(upstream, ctx.factor, len(scores))
-            with torch.enable_grad():
-                values = two_sides(scores, targets, ctx.weighting)
-            create = torch.is_grad_enabled()
-            (slope,) = torch.autograd.grad(values, scores, scale, create_graph=create)
-            return slope, *nothing
-        if scores.dtype != working_dtype(scores):
-            scale = _scale_of_rows(upstream, ctx.factor, len(scores))
-            return sides_and_slope(scores, targets, ctx.weighting, scale)[1], *nothing
+            return _gradient_of_formula(ctx, upstream), None, None, None, None
         slope, ctx.slope = ctx.slope, None  # handed out once; a second pass computes it again
         if slope is None:
-            factor = 1.0 if ctx.factor is None else ctx.factor
-            slope = sides_and_slope(scores, targets, ctx.weighting, factor)[1]
+            scores, targets, *_ = ctx.saved_tensors  # refused where one was changed in place
+            is_half = scores.dtype != working_dtype(scores)
+            scale = _scale_of_rows(ctx, upstream) if is_half else ctx.factor or 1.0
+            slope = sides_and_slope(scores, targets, ctx.weighting, scale)[1]
+            if is_half:
+                return slope, None, None, None, None
         if ctx.factor is None:
             slope.mul_(upstream.unsqueeze(1))
         elif not (_is_on_cpu(upstream) and upstream.item() == 1.0):
             slope.mul_(upstream)
-        return slope, *nothing
+        return slope, None, None, None, None
 
 
-def _scale_of_rows(upstream: Tensor, factor: float | None, num_rows: int) -> Tensor:
+def _gradient_of_formula(ctx: Any, upstream: Tensor) -> Tensor:
+    """Where a gradient of the gradient is wanted, or those of many upstream gradients at once."""
+    scores, targets, *_ = ctx.saved_tensors
+    with torch.enable_grad():
+        values = two_sides(scores, targets, ctx.weighting)
+    create, scale = torch.is_grad_enabled(), _scale_of_rows(ctx, upstream)
+    slope: Tensor = torch.autograd.grad(values, scores, scale, create_graph=create)[0]
+    return slope
+
+
+def _scale_of_rows(ctx: Any, upstream: Tensor) -> Tensor:
     """The upstream gradient of each row's value, shape (B,)."""
-    return upstream if factor is None else (upstream * factor).expand(num_rows)
+    if ctx.factor is None:
+        return upstream
+    scale: Tensor = upstream * ctx.factor
+    return scale.expand(len(ctx.saved_tensors[0]))
 
 
 def sides_and_slope(
@@ -223,7 +239,7 @@ def bare_sides(
     """As `shifted_sides`, from bare exponentials; None where they do not suffice."""
     dtype = working_dtype(scores)
     zero, one, smallest = _numbers(dtype)
-    truth = _as_numbers(targets, dtype)
+    truth = as_numbers(targets, dtype)
     is_plain = weighting is NO_WEIGHTING
     if is_plain:
         terms = scores.new_empty((2, *scores.shape), dtype=dtype)
@@ -356,11 +372,6 @@ def _side_constants(device: torch.device, dtype: torch.dtype) -> SideConstants:
     offsets = torch.tensor([0.0, 1.0], dtype=dtype, device=device).view(2, 1, 1)
     largest = torch.tensor(torch.finfo(dtype).max, dtype=dtype, device=device)
     return SideConstants(offsets, 1 - 2 * offsets, largest)
-
-
-def _as_numbers(targets: Tensor, dtype: torch.dtype) -> Tensor:
-    """Targets in a floating-point dtype; booleans by way of their bytes, six times as fast."""
-    return (targets.view(torch.uint8) if targets.dtype is torch.bool else targets).to(dtype)
 
 
 def _blocks(shape: torch.Size) -> Iterator[slice]:

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from zlpr.losses._arguments import Weight, check_number
+from zlpr.losses._arguments import Weight, as_numbers, check_number
 from zlpr.losses._cells import Cells, prepare
 from zlpr.losses._logsumexp import softplus
 from zlpr.losses._module import LossModule
@@ -408,7 +408,7 @@ def sum_of_wrongness(cells: Cells, term: Term) -> Tensor:
     """
     if cells.targets.dtype is not torch.bool:
         return sum_terms(cells, lambda s: term(-s), term)
-    sign = cells.targets.to(cells.scores.dtype).mul_(-2).add_(1)
+    sign = as_numbers(cells.targets, cells.scores.dtype).mul_(-2).add_(1)
     terms = term(cells.scores * sign)
     weight = cells.weight
     return (terms if weight is None else terms * weight).sum(dim=-1)

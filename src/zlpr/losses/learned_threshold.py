@@ -115,7 +115,7 @@ def adaptive_threshold_loss(
     cells = prepare(relative, targets, label_mask, label_weight, pos_weight, hard=True)
     # The threshold class is one more label, at the score 0.
     values = F.pad(cells.scores, (0, 1))
-    is_positive = F.pad(cells.positive != 0, (0, 1), value=True)
+    is_positive = F.pad(cells.is_positive, (0, 1), value=True)
     shortfall = softmax_shortfall(values, is_positive)[..., :-1]
     above = (cells.positive * shortfall).sum(dim=-1)
     below = logsumexp1(cells.scores, cells.negative)

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from zlpr.losses._arguments import Weight, check_number, check_weight, working_dtype
+from zlpr.losses._arguments import Weight, as_numbers, check_number, check_weight, working_dtype
 from zlpr.losses._cells import Cells, limited_weight, prepare
 from zlpr.losses._module import LossModule
 from zlpr.losses._reduce import (
@@ -373,7 +373,7 @@ class SigmoidF1Loss(LossModule):
 
 def _truth_and_probabilities(cells: Cells) -> tuple[Tensor, Tensor, Tensor]:
     """The targets y, the probabilities p, and how wrong these are: y (1 - p) + (1 - y) p."""
-    truth = cells.targets.to(cells.scores.dtype)
+    truth = as_numbers(cells.targets, cells.scores.dtype)
     if cells.targets.dtype is not torch.bool:
         p = torch.sigmoid(cells.scores)
         return truth, p, truth * torch.sigmoid(-cells.scores) + (1 - truth) * p

@@ -1,6 +1,8 @@
 """How data is divided, the same for every command: nothing is ever chosen on the test part."""
 
-from collections.abc import Iterator, Mapping
+import itertools
+import logging
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -8,7 +10,11 @@ from typing import Any, Literal, get_args
 from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.data import Columns, Dataset, data_digest, make_split
-from zlpr.data.splits import check_parts
+from zlpr.data.digest import content_digest, joint_digest
+from zlpr.data.label_names import counts_labels
+from zlpr.data.splits import Method, check_parts, usual_method
+
+_log = logging.getLogger("zlpr.training")
 
 SplitMethod = Literal["random", "stratified", "group", "published"]
 SPLIT_METHODS: tuple[SplitMethod, ...] = get_args(SplitMethod)
@@ -50,19 +56,22 @@ class Parts:
         return (*check_parts(self.train, self.validation, self.test), *self._overlaps())
 
     def _overlaps(self) -> Iterator[str]:
-        """A sentence on texts that stand in the training part as well; a drawn split has none."""
-        if self.method != "published" or self.train.texts is None:
+        """A sentence on texts and groups that stand in the training part as well.
+
+        A split that is drawn has none, but for texts of several groups.
+        """
+        if self.method not in ("published", "group"):
             return
-        seen = set(self.train.texts)
-        for name, part in (("validation", self.validation), ("test", self.test)):
-            if part is not None and part.texts is not None:
-                shared = sum(text in seen for text in part.texts)
-                if shared:
-                    yield (
-                        f"{shared:,} of {counted(len(part), f'{name} text')} "
-                        f"{'is' if shared == 1 else 'are'} in the training part too; "
-                        "figures on them tell nothing of new data"
-                    )
+        texts, groups = set(self.train.texts or ()), set(self.train.groups or ())
+        for name, part in self._judged().items():
+            if name == "train":
+                continue
+            yield from _shared(f"{name} text", list(part.texts or ()), texts)
+            yield from _shared(f"{name} group", sorted(set(part.groups or ())), groups)
+
+    def _judged(self) -> dict[str, Dataset]:
+        parts = {"train": self.train, "validation": self.validation, "test": self.test}
+        return {name: part for name, part in parts.items() if part is not None}
 
     def describe(self) -> dict[str, Any]:
         """What a model's record says of its data."""
@@ -80,8 +89,19 @@ class Parts:
             "split_method": self.method,
             "split_seed": self.seed,
             "sha256": self.digests.get("whole", self.digests),
+            "contents": {name: content_digest(part) for name, part in self._judged().items()},
             "columns": columns.to_json(),
         }
+
+
+def _shared(what: str, values: Sequence[str], seen: Set[str]) -> Iterator[str]:
+    """A sentence on the texts or groups that have been seen in training, if any have."""
+    shared = sum(value in seen for value in values)
+    if shared:
+        yield (
+            f"{shared:,} of {counted(len(values), what)} {'is' if shared == 1 else 'are'} in the "
+            "training part too; figures on them tell nothing of new data"
+        )
 
 
 def divide(data: Dataset, method: SplitMethod | None = None, seed: int = 0) -> Parts:
@@ -90,18 +110,23 @@ def divide(data: Dataset, method: SplitMethod | None = None, seed: int = 0) -> P
     Args:
         data: with or without a split of its own.
         method: "published" keeps the data's own split, the others draw 8:1:1 by the seed; None
-            keeps a split where there is one and draws at random otherwise.
+            keeps a split where there is one, keeps groups together where there are some, and draws
+            at random otherwise.
         seed: of the draw.
 
     A split without a validation part gives a ninth of its training part, drawn by the seed, so
     that nothing is ever chosen on the test part.
 
     Raises:
-        UserError: a split is asked for that the data does not have, or it lacks a training part.
+        UserError: a split is asked for that the data does not have or that would tear its groups
+            apart, or it lacks a training part.
     """
     name = data.name or "the data"
-    method = method or ("random" if data.split is None else "published")
-    if method == "published" and data.split is None:
+    if method is None and data.split is not None:
+        method = "published"
+    if method != "published":
+        method = usual_method(data, method)
+    elif data.split is None:
         raise UserError(f"{name}: no published split; give files or a column with one")
     divided = data if method == "published" else make_split(data, method=method, seed=seed)
     train, validation, test = (divided.part(part) for part in ("train", "validation", "test"))
@@ -120,7 +145,7 @@ def divide_again(data: Dataset, known: Mapping[str, Any]) -> tuple[Dataset, str]
         known: what the model's record says of its data, from `Parts.describe`.
 
     Returns:
-        The data, and what must be said of it; an empty text where the model has not seen it.
+        The data, and what must be said of it; an empty text where this is not that data.
 
     Raises:
         UserError: the division that the model was trained on cannot be made again.
@@ -140,32 +165,75 @@ def divide_again(data: Dataset, known: Mapping[str, Any]) -> tuple[Dataset, str]
             "the model was trained on a part of this data; by default the figures are of the test "
             "part, divided as then"
         )
-    for part, used in (("train", "trained"), ("validation", "chosen")):
-        if isinstance(seen, Mapping) and seen.get(part) == digest:
-            return data, f"the model was {used} on this very data, which tells nothing of new data"
     return data, ""
 
 
+def seen_before(data: Dataset, known: Mapping[str, Any]) -> str:
+    """A sentence on data that a model was trained or chosen on; empty where it is new to it.
+
+    Known are the parts that the model was made from, each alone and some together, in any order and
+    whatever their labels; not a few samples of them.
+
+    Args:
+        data: what the model is to be judged on.
+        known: what the model's record says of its data, from `Parts.describe`.
+    """
+    contents = known.get("contents")
+    if not isinstance(contents, Mapping):
+        return ""
+    digest = content_digest(data)
+    for size in range(1, len(contents) + 1):
+        for names in itertools.combinations(contents, size):
+            if joint_digest(contents[name] for name in names) == digest:
+                return _used(names)
+    return ""
+
+
+def _used(names: Sequence[str]) -> str:
+    if set(names) == {"test"}:
+        return ""
+    used = "trained" if "train" in names else "chosen"
+    what = "a part of this data" if "test" in names else "this very data"
+    return f"the model was {used} on {what}, which tells nothing of new data"
+
+
 def combine(
-    train: Dataset, validation: Dataset | None, test: Dataset | None, seed: int = 0
+    train: Dataset,
+    validation: Dataset | None,
+    test: Dataset | None,
+    seed: int = 0,
+    method: Method | None = None,
 ) -> Parts:
     """Parts that came as data of their own, over all labels that any of them has.
 
-    A label without a training sample cannot be learned; that it is missed counts in the figures.
+    Without a validation part, a ninth of the training part is held out for it, by the method and
+    the seed; groups stay together. A label without a training sample cannot be learned; that it is
+    missed counts in the figures.
     """
     given = {"train": train, "validation": validation, "test": test}
     sources = {name: part for name, part in given.items() if part is not None}
-    names = tuple(dict.fromkeys(name for part in sources.values() for name in part.label_names))
+    validation, test = (_named_alike(part, train) for part in (validation, test))
+    parts = [part for part in (train, validation, test) if part is not None]
+    names = tuple(dict.fromkeys(name for part in parts for name in part.label_names))
     train = train.with_label_names(names)
     if validation is None:
-        train, validation = hold_out(train, seed)
+        train, validation = hold_out(train, seed, method)
     else:
         validation = validation.with_label_names(names)
     test = None if test is None else test.with_label_names(names)
     return Parts(train, validation, test, sources, "published", seed)
 
 
-def hold_out(train: Dataset, seed: int) -> tuple[Dataset, Dataset]:
+def _named_alike(part: Dataset | None, train: Dataset) -> Dataset | None:
+    """A part whose labels only count those of the training part, with their names."""
+    if part is None or not counts_labels(part, train.label_names, train.columns):
+        return part
+    _log.warning("%s: its labels are numbers, read as positions among the others'", part.name)
+    return part.with_numbers_named(train.label_names)
+
+
+def hold_out(train: Dataset, seed: int, method: Method | None = None) -> tuple[Dataset, Dataset]:
     """A ninth of a training part for validation, drawn by the seed, and the rest."""
-    drawn = make_split(train, seed=seed, fractions=_VALIDATION_OF_REST)
+    method = usual_method(train, method)
+    drawn = make_split(train, method, seed, _VALIDATION_OF_REST)
     return drawn.part("train"), drawn.part("validation")

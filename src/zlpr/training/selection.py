@@ -46,9 +46,9 @@ def choose_rule(
 
 
 def rules_of(loss: str) -> tuple[str, ...]:
-    """The rules that "auto" chooses among; at zero only where the loss decides there."""
-    decides = registry.info(loss).decides
-    return tuple(name for name in decoding.rules_of_scores() if decides or name != "zero")
+    """The rules that "auto" chooses among, the preferred first; at zero only losses that decide."""
+    names = decoding.by_preference(decoding.rules_of_scores())
+    return tuple(name for name in names if registry.info(loss).decides or name != "zero")
 
 
 def quick_rule(config: TrainingConfig) -> decoding.Rule:

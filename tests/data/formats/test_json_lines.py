@@ -4,6 +4,7 @@ import pytest
 
 from zlpr._errors import UserError
 from zlpr.data import read
+from zlpr.data.formats.json_lines import columns_of
 
 
 def _read(tmp_path, content, **how):
@@ -112,3 +113,11 @@ def test_objects_that_have_no_keys_in_common(tmp_path):
     (tmp_path / "a.json").write_text("[" + ",".join(rows) + "]")
     (tmp_path / "a.jsonl").write_text("\n".join(rows))
     assert len(read(tmp_path / "a.json")) == len(read(tmp_path / "a.jsonl")) == 20_000
+
+
+@pytest.mark.parametrize("count", [1, 1000, 3000])
+def test_a_table_of_objects_with_no_keys_in_common_is_bounded(count):
+    """All keys of all objects would be the square of their number."""
+    columns = columns_of([{"text": "t", f"key {i}": 1} for i in range(count)])
+    assert sum(map(len, columns.values())) <= 2_000_000
+    assert columns["text"][0] == "t"
