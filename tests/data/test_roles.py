@@ -209,3 +209,12 @@ def test_two_delimiters_are_said(tmp_path):
     data = read(path)
     assert data.label_names == ("a", "a;c", "b")
     assert ["'a;c' holds ';', where labels are separated by '|'" in n for n in data.notes] == [True]
+
+
+@pytest.mark.parametrize("rows", [2, 3, 9])
+@pytest.mark.parametrize("index", ["", "Unnamed: 0", "__index_level_0__"])
+def test_the_index_of_a_table_is_no_label(tmp_path, rows, index):
+    path = _csv(tmp_path, [f"{i},text {i},{i % 2}" for i in range(rows)], f"{index},text,l1")
+    assert read(path).label_names == ("l1",)
+    assert read(path).columns.unread == (index,)
+    assert read(path, labels=[index, "l1"], skip_bad_rows=True).label_names == (index, "l1")

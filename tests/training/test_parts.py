@@ -149,3 +149,18 @@ def test_a_file_of_which_the_validation_part_was_held_out_is_known_again(data):
     known = combine(train, None, test).describe()
     assert "trained on this very data" in seen_before(train, known)
     assert seen_before(test, known) == ""
+
+
+def test_labels_of_a_part_that_only_count_those_of_the_others_get_their_names(tmp_path, caplog):
+    rows = [f"{label} {label}:1 {10 + i % 5}:1\n" for i in range(20) for label in (1, 3, 7)]
+    (tmp_path / "train.svm").write_text("".join(rows))
+    (tmp_path / "test.svm").write_text("2 16 3\n1 3:1\n2 7:1\n")
+    train, test = load(tmp_path / "train.svm"), load(tmp_path / "test.svm")
+    parts = combine(train, None, test)
+    assert parts.test.label_names == ("1", "3", "7")
+    assert parts.test.label_sets() == [("3",), ("7",)]
+    assert "read as positions among the others'" in caplog.text
+    # A file without a header has names, whether the training part knows them or not.
+    (tmp_path / "test.svm").write_text("1 3:1\n2 7:1\n")
+    parts = combine(train, None, load(tmp_path / "test.svm"))
+    assert parts.test.label_sets() == [("1",), ("2",)]

@@ -329,6 +329,10 @@ def _text_length(values: Sequence[Any]) -> float:
     return sum(map(len, texts)) / len(cells) if 2 * len(texts) > len(cells) else 0.0
 
 
+_INDEX = re.compile(r"\s*|Unnamed: \d+|__index_level_\d+__|level_\d+")
+"""What pandas calls an index that it writes as a column; of two rows it looks like a label."""
+
+
 def _label_columns(file: str, table: Table, options: ReadOptions) -> tuple[str, ...]:
     names = list(table)
     if options.labels is not None:
@@ -342,7 +346,9 @@ def _label_columns(file: str, table: Table, options: ReadOptions) -> tuple[str, 
         return (known,)
     others = {*TEXT_NAMES, *SHORT_TEXT_NAMES, *ID_NAMES, *SPLIT_COLUMNS}
     found = tuple(
-        name for name in left if name.lower() not in others and _is_indicator(table, name)
+        name
+        for name in left
+        if name.lower() not in others and not _INDEX.fullmatch(name) and _is_indicator(table, name)
     )
     if found:
         return found

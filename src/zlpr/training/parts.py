@@ -1,6 +1,7 @@
 """How data is divided, the same for every command: nothing is ever chosen on the test part."""
 
 import itertools
+import logging
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +11,10 @@ from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.data import Columns, Dataset, data_digest, make_split
 from zlpr.data.digest import content_digest, joint_digest
+from zlpr.data.label_names import counts_labels
 from zlpr.data.splits import Method, check_parts, usual_method
+
+_log = logging.getLogger("zlpr.training")
 
 SplitMethod = Literal["random", "stratified", "group", "published"]
 SPLIT_METHODS: tuple[SplitMethod, ...] = get_args(SplitMethod)
@@ -208,7 +212,9 @@ def combine(
     """
     given = {"train": train, "validation": validation, "test": test}
     sources = {name: part for name, part in given.items() if part is not None}
-    names = tuple(dict.fromkeys(name for part in sources.values() for name in part.label_names))
+    validation, test = (_named_alike(part, train) for part in (validation, test))
+    parts = [part for part in (train, validation, test) if part is not None]
+    names = tuple(dict.fromkeys(name for part in parts for name in part.label_names))
     train = train.with_label_names(names)
     if validation is None:
         train, validation = hold_out(train, seed, method)
@@ -216,6 +222,14 @@ def combine(
         validation = validation.with_label_names(names)
     test = None if test is None else test.with_label_names(names)
     return Parts(train, validation, test, sources, "published", seed)
+
+
+def _named_alike(part: Dataset | None, train: Dataset) -> Dataset | None:
+    """A part whose labels only count those of the training part, with their names."""
+    if part is None or not counts_labels(part, train.label_names, train.columns):
+        return part
+    _log.warning("%s: its labels are numbers, read as positions among the others'", part.name)
+    return part.with_numbers_named(train.label_names)
 
 
 def hold_out(train: Dataset, seed: int, method: Method | None = None) -> tuple[Dataset, Dataset]:
