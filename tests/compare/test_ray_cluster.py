@@ -44,9 +44,11 @@ def test_actors_share_the_cores_and_encoders_the_cards(cluster, count, encoders,
 
 
 def test_more_workers_than_the_cluster_has_room_for_are_refused():
-    with pytest.raises(UserError, match=r"9 workers of 2 threads need more than .* 16 cores"):
+    with pytest.raises(UserError, match=r"9 workers of 2 threads each: more than .* 16 cores"):
         share_out({"CPU": 16.0, "GPU": 4.0}, 9, 2, encoders=True)
-    with pytest.raises(UserError, match=r"5 workers that train encoders need .* 4 graphics cards"):
+    with pytest.raises(
+        UserError, match=r"5 workers that train encoders: more than .* 4 graphics cards"
+    ):
         share_out({"CPU": 16.0, "GPU": 4.0}, 5, 2, encoders=True)
 
 

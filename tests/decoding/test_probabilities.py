@@ -64,6 +64,15 @@ def test_few_samples_get_the_calibrator():
     assert "49 samples are too few" in chosen.describe()
 
 
+def test_a_lower_loss_that_may_be_chance_is_said_to_be():
+    true, scores = tied_data(4, samples=60)
+    chosen = choose_probabilities(true, scores, tolerance=100.0)
+    assert chosen.name == "calibrator"
+    assert chosen.log_loss["label_sets"] < chosen.log_loss["calibrator"]
+    assert chosen.describe().endswith(", which may be chance")
+    assert "chance" not in choose_probabilities(true, scores, tolerance=0.0).describe()
+
+
 def test_the_choice_is_the_same_every_time_and_plain_json():
     true, scores = tied_data(5, samples=200)
     one, two = (choose_probabilities(true, scores, train_labels=true) for _ in range(2))

@@ -67,9 +67,11 @@ class ProbabilityChoice:
         if not self.log_loss:
             few = counted(self.samples, "sample is", "samples are")
             return f"{words}: {few} too few to compare with"
+        own = self.log_loss[self.name]
         other = next(name for name in _WORDS if name != self.name)
         others = f"with {_WORDS[other]} {self.log_loss[other]:.4f}"
-        return f"{words}: log loss {self.log_loss[self.name]:.4f}, {others}"
+        by_chance = ", which may be chance" if self.log_loss[other] < own else ""
+        return f"{words}: log loss {own:.4f}, {others}{by_chance}"
 
 
 def choose_probabilities(
