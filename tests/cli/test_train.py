@@ -41,7 +41,7 @@ def test_train_says_what_it_understood_and_ends_with_the_test_table(file, tmp_pa
     assert "data: tickets, " in printed
     assert "labels: 12, " in printed
     assert "regularisation 0.1, " in printed
-    assert "validation average precision 0." in printed
+    assert "validation Micro-F1 0." in printed
     lines = printed.strip().splitlines()
     table = next(i for i, line in enumerate(lines) if line.startswith("metric"))
     assert lines[table].split()[1:3] == ["validation", "test"]

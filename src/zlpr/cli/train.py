@@ -196,6 +196,7 @@ def _summary(result: "FitResult", config: "TrainingConfig", out: Path) -> dict[s
 
 def _report(result: "FitResult", config: "TrainingConfig", out: Path) -> None:
     from zlpr.metrics.table import figure_rows, in_words
+    from zlpr.models.card import refit_note
 
     chosen = ", ".join(f"{name} {value:.3g}" for name, value in result.chosen.items())
     decoding = dict(result.choice.rule.to_config())
@@ -214,6 +215,7 @@ def _report(result: "FitResult", config: "TrainingConfig", out: Path) -> None:
     say()
     headers, rows = figure_rows(result.figures)
     print_table(headers, rows)
-    say(in_words(config.convention))
+    for sentence in (in_words(config.convention), *refit_note(result.model.record)):
+        say(sentence)
     say()
     say(f"model written to {out}")

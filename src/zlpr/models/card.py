@@ -54,6 +54,7 @@ def model_card(model: "FittedModel") -> str:
             "## Figures",
             "",
             *_figures(record.metrics, empty_of(record)),
+            *refit_note(record),
             "",
             "## How it decides",
             "",
@@ -103,6 +104,13 @@ def _estimates(model: "FittedModel") -> str:
 def empty_of(record: "TrainingRecord") -> Empty:
     """What empty cases count in a record's figures; the paper's way before it was said."""
     return "sklearn" if record.settings.get("empty") == "sklearn" else "paper"
+
+
+def refit_note(record: "TrainingRecord") -> list[str]:
+    """That a model was at last trained on its validation data too, in a sentence, where it was."""
+    if not (record.settings.get("refit") and "validation" in record.metrics):
+        return []
+    return ["The validation figures are from before the last fit, which had that part as well."]
 
 
 def _figures(metrics: Mapping[str, Mapping[str, float]], empty: Empty) -> list[str]:
