@@ -53,7 +53,7 @@ def theirs(texts, analyzer, ngrams, min_count):
     vectorizer = TfidfVectorizer(
         sublinear_tf=True,
         analyzer=subwords(*ngrams) if analyzer == "subword" else analyzer,
-        ngram_range=ngrams,
+        ngram_range=(1, 1) if analyzer == "subword" else ngrams,
         min_df=min_count,
         dtype=np.float32,
     )

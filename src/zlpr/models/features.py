@@ -46,7 +46,7 @@ class TextFeatures:
     A text without any known n-gram, such as an empty one, has a row of zeros.
 
     Examples:
-        >>> features = TextFeatures(FeatureConfig(word_ngrams=(1, 1)))
+        >>> features = TextFeatures(FeatureConfig(analyzer="word", word_ngrams=(1, 1)))
         >>> features.fit_transform(["red wine", "red house"]).toarray().round(2).tolist()
         [[0.58, 0.81, 0.0], [0.58, 0.0, 0.81]]
     """
