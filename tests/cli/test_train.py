@@ -332,6 +332,27 @@ def test_a_checkpoint_that_is_refused_is_not_gone_on_with(file, tmp_path, capsys
     assert "going on" not in capsys.readouterr().out
 
 
+def test_a_run_that_was_killed_as_it_began_is_begun_again(file, tmp_path, capsys):
+    checkpoint = tmp_path / "model.checkpoint"
+    checkpoint.mkdir()
+    (checkpoint / ".run.json.abc.part").touch()
+    command = ["train", str(file), "--out", str(tmp_path / "model"), "--regularisation", "0.1"]
+    assert main(command) == 0
+    assert "going on" not in capsys.readouterr().out
+    assert not checkpoint.exists()
+
+
+def test_restart_discards_nothing_that_is_not_a_run(file, tmp_path, capsys):
+    thesis = tmp_path / "model.checkpoint" / "thesis.tex"
+    thesis.parent.mkdir()
+    thesis.write_text("mine")
+    assert main(["train", str(file), "--out", str(tmp_path / "model"), "--restart"]) == 2
+    fault = capsys.readouterr().err
+    assert "no checkpoints of a run are in it" in fault
+    assert "another --out" in fault
+    assert thesis.read_text() == "mine"
+
+
 COLOURS = {"rot": "红色", "blau": "蓝色"}
 
 

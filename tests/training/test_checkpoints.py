@@ -71,3 +71,18 @@ def test_a_users_folder_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="not empty, and no checkpoints of a run are in it"):
         checkpoints.claim(tmp_path, {"seed": 0})
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+@pytest.mark.parametrize("content", ["[1]", "{"])
+def test_a_users_file_of_the_same_name_is_left_alone(tmp_path: Path, content: str) -> None:
+    (tmp_path / "run.json").write_text(content)
+    with pytest.raises(UserError, match=r"choose another folder \(zlpr train: another --out"):
+        checkpoints.claim(tmp_path, {"seed": 0})
+    assert (tmp_path / "run.json").read_text() == content
+
+
+def test_a_folder_whose_claim_was_killed_can_be_claimed_again(tmp_path: Path) -> None:
+    (tmp_path / ".run.json.abc.part").touch()
+    assert checkpoints.run_of(tmp_path) is None
+    checkpoints.claim(tmp_path, {"seed": 0})
+    assert checkpoints.run_of(tmp_path) == {"seed": 0}

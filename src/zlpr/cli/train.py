@@ -122,10 +122,13 @@ def _parts(args: argparse.Namespace, seed: int) -> "Parts":
 
 def _checkpoint(out: Path, args: argparse.Namespace, first: bool) -> tuple[Path, str]:
     """Where an unfinished run of this folder leaves its state; what to say once it is taken up."""
+    from zlpr.training.checkpoints import run_of
+
     checkpoint = out.with_name(f"{out.name}.checkpoint")
+    unfinished = run_of(checkpoint) if first else None  # refuses a folder of something else
     if args.restart and first:
         shutil.rmtree(checkpoint, ignore_errors=True)
-    elif checkpoint.is_dir():
+    elif unfinished is not None:
         run = f"the unfinished run in {checkpoint}"
         return checkpoint, f"going on with {run} (--restart discards it)"
     return checkpoint, ""

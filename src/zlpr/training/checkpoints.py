@@ -37,11 +37,8 @@ def claim(folder: Path, run: Mapping[str, Any]) -> None:
         UserError: the folder holds something else, or the checkpoints of another run.
     """
     description = json.loads(json.dumps(run))
-    if folder.is_dir() and any(folder.iterdir()):
-        try:
-            there = json.loads((folder / RUN).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            raise UserError(f"{folder}: not empty, and no checkpoints of a run are in it") from None
+    there = run_of(folder)
+    if there is not None:
         keys = sorted({*there, *description})
         other = [key for key in keys if there.get(key) != description.get(key)]
         if other:
@@ -50,6 +47,30 @@ def claim(folder: Path, run: Mapping[str, Any]) -> None:
                 "choose another folder or discard them (zlpr train --restart)"
             )
     write_text(folder / RUN, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
+
+
+def run_of(folder: Path) -> dict[str, Any] | None:
+    """What the run is whose checkpoints a folder holds; None where it holds nothing yet.
+
+    A run that was killed while it claimed the folder left the beginnings of `run.json` under
+    another name. They are passed over and not removed: another process of the same run may be
+    writing one of them.
+
+    Raises:
+        UserError: the folder holds something else, which is not ours to delete.
+    """
+    try:
+        run = json.loads((folder / RUN).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        run = None
+    if isinstance(run, dict):
+        return run
+    if folder.is_dir() and not all(p.match(f".{RUN}.*.part") for p in folder.iterdir()):
+        raise UserError(
+            f"{folder}: not empty, and no checkpoints of a run are in it; choose another folder "
+            "(zlpr train: another --out)"
+        )
+    return None
 
 
 def describe_run(parts: Parts, config: TrainingConfig) -> dict[str, Any]:
