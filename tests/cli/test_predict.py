@@ -11,6 +11,7 @@ import pytest
 import zlpr
 from tests.models import fitted
 from zlpr.cli.main import main
+from zlpr.decoding import by_hand
 
 
 @pytest.fixture(scope="module")
@@ -201,6 +202,21 @@ def test_decisions_by_hand_take_the_place_of_the_models_rule(folder, capsys):
     assert every["labels"] == [x for x, p in shown["probabilities"].items() if p >= 0.3]
     assert main(["predict", str(folder), text, "--top", "2", "--threshold", "0"]) == 2
     assert "not both" in capsys.readouterr().err
+
+
+def test_decisions_by_hand_take_the_place_of_the_models_floor(folder, tmp_path, capsys):
+    model = zlpr.load(folder)
+    model.decoder = by_hand(model.decoder, model.calibrator, min_probability=1.0)
+    model.save(tmp_path / "m")
+
+    def labels(*flags):
+        assert main(["predict", str(tmp_path / "m"), TEXTS[0], *flags]) == 0
+        return answers(capsys)[0]["labels"]
+
+    assert labels() == []
+    assert len(labels("--top", "3")) == 3
+    assert labels("--top", "3", "--min-probability", "1") == []
+    assert len(labels("--threshold=-1000")) == len(model.label_names)
 
 
 def test_a_file_is_not_written_over_in_silence(folder, tmp_path, capsys):

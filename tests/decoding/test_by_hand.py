@@ -11,7 +11,11 @@ def test_what_is_not_asked_for_stays():
     assert by_hand(rule, calibrator, top=1) == TopK(1)
     floored = by_hand(rule, calibrator, min_probability=0.2)
     assert floored == ProbabilityFloor(rule, calibrator, 0.2)
-    assert by_hand(floored, calibrator, top=1) == ProbabilityFloor(TopK(1), calibrator, 0.2)
+    assert by_hand(floored, calibrator) is floored
+    assert by_hand(floored, calibrator, top=1) == TopK(1)
+    assert by_hand(floored, calibrator, threshold=0.5) == Threshold(0.5)
+    both = by_hand(floored, calibrator, top=1, min_probability=0.3)
+    assert both == ProbabilityFloor(TopK(1), calibrator, 0.3)
     assert by_hand(floored, calibrator, min_probability=0.3).min_probability == 0.3
     assert by_hand(floored, calibrator, min_probability=0.0) is rule
 

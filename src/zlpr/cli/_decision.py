@@ -10,16 +10,23 @@ if TYPE_CHECKING:
 def add_decision_arguments(parser: argparse.ArgumentParser) -> None:
     """A threshold, a number of labels, a floor; `zlpr train` has them among its settings."""
     parser.add_argument(
-        "--threshold", type=float, metavar="T", help="predict the labels with a score above it"
+        "--threshold",
+        type=float,
+        metavar="T",
+        help="predict the labels with a score above it, in place of the model's rule and floor",
     )
     parser.add_argument(
-        "--top", type=int, metavar="K", help="predict so many labels for every sample"
+        "--top",
+        type=int,
+        metavar="K",
+        help="predict so many labels for every sample, in place of the model's rule and floor",
     )
     parser.add_argument(
         "--min-probability",
         type=float,
         metavar="P",
-        help="leave out labels below this probability, whatever the rule says",
+        help="leave out labels below this probability, whatever the rule says; 0 takes away the "
+        "floor that the model was trained with",
     )
 
 

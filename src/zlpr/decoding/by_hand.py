@@ -27,8 +27,9 @@ def by_hand(
     Args:
         rule: as it was fitted.
         calibrator: makes the probabilities that the floor is held against.
-        threshold: predict the labels with a score above it, whatever was fitted.
-        top: predict so many labels for every sample.
+        threshold: predict the labels with a score above it, whatever was fitted; the floor of a
+            rule that has one goes with it.
+        top: predict so many labels for every sample, in place of a rule and its floor, too.
         min_probability: leave out labels below it; replaces the floor of a rule that has one, and 0
             takes it away.
 
@@ -42,15 +43,16 @@ def by_hand(
     """
     if threshold is not None and top is not None:
         raise UserError("give a threshold or a number of top labels, not both")
-    floor = rule.min_probability if isinstance(rule, ProbabilityFloor) else 0.0
-    chosen = rule.rule if isinstance(rule, ProbabilityFloor) else rule
     if threshold is not None:
         if not abs(threshold) <= LARGEST_SCORE:
             raise UserError(f"threshold {threshold}: expected a number that a score can be")
-        chosen = Threshold(threshold)
+        rule = Threshold(threshold)
     if top is not None:
         if top < 1:
             raise UserError(f"top {top}: expected at least 1")
-        chosen = TopK(top)
-    floor = floor if min_probability is None else min_probability
-    return ProbabilityFloor(chosen, calibrator, floor) if floor else chosen
+        rule = TopK(top)
+    if min_probability is None:
+        return rule
+    if isinstance(rule, ProbabilityFloor):
+        rule = rule.rule
+    return ProbabilityFloor(rule, calibrator, min_probability) if min_probability else rule
