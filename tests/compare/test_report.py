@@ -186,6 +186,20 @@ def test_how_it_was_made_names_commands_seeds_machine_and_versions():
     assert row[-1].text == "regularisation 0.3"
 
 
+def test_sizes_that_differ_between_seeds_are_ranges():
+    one, other = record(seed=0), record(seed=1)
+    data = replace(other.done.data, train=1790, test=90, cardinality=1.46)
+    other = replace(other, outcome=replace(other.done, data=data))
+    ((name, cells),) = data_table([one, other, record(seed=2, fault="ValueError")]).rows
+    texts = [cell.text for cell in cells]
+    assert name == "toy"
+    assert texts == ["800 to 1,790", "100", "90 to 100", "12", "1.40 to 1.46", "random"]
+    assert (
+        "800 to 1,790 samples for training, 100 for validation, 90 to 100 for test; 12 labels, "
+        "1.40 to 1.46 per sample."
+    ) in html_report(Selection((one, other), 0, ()))
+
+
 HOSTILE = "=<img src=x onerror=alert(1)> $\\frac{$ **b** |\n\n# h \x1b[2J"
 
 

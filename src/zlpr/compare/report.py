@@ -14,7 +14,7 @@ from zlpr._escape import for_markdown, for_markdown_code
 from zlpr.compare import figures
 from zlpr.compare.figures import Figure
 from zlpr.compare.folder import Selection
-from zlpr.compare.records import RunRecord, versions_of
+from zlpr.compare.records import DataFacts, RunRecord, versions_of
 from zlpr.compare.results import METRICS, Contest, Results
 from zlpr.compare.statistics import MIN_DATASETS
 from zlpr.compare.summary import findings, overview
@@ -205,17 +205,27 @@ def conventions(records: Iterable[RunRecord]) -> list[str]:
 
 
 def data_table(records: Sequence[RunRecord]) -> Table:
-    """Sizes of the data sets, as the first seed split them."""
-    rows = {}
+    """Sizes of the data sets; from the least to the most where the seeds' splits differ."""
+    done: dict[str, list[RunRecord]] = {}
     for record in records:
-        if record.outcome is not None and record.settings.data not in rows:
-            data = record.outcome.data
-            numbers = (data.train, data.validation, data.test, data.labels)
-            cells = [TableCell(f"{number:,}", number) for number in numbers]
-            cells.append(TableCell(f"{data.cardinality:.2f}", data.cardinality))
-            rows[record.settings.data] = (*cells, TableCell(record.settings.split))
+        if record.outcome is not None:
+            done.setdefault(record.settings.data, []).append(record)
+    rows = []
+    for name, own in done.items():
+        facts = [record.done.data for record in own]
+        fields = ("train", "validation", "test", "labels")
+        cells = [TableCell(_span(facts, field), getattr(facts[0], field)) for field in fields]
+        cells.append(TableCell(_span(facts, "cardinality", ".2f"), facts[0].cardinality))
+        rows.append((name, (*cells, TableCell(own[0].settings.split))))
     columns = ("training", "validation", "test", "labels", "labels per sample", "split")
-    return Table("Data", columns, tuple(rows.items()), first_column="data")
+    return Table("Data", columns, tuple(rows), first_column="data")
+
+
+def _span(facts: Sequence[DataFacts], field: str, form: str = ",") -> str:
+    """The least and the most of a figure over the runs, or the one that all of them have."""
+    values = [getattr(data, field) for data in facts]
+    least, most = format(min(values), form), format(max(values), form)
+    return least if least == most else f"{least} to {most}"
 
 
 def loss_table(records: Sequence[RunRecord]) -> Table:
@@ -301,16 +311,19 @@ def _section(
 
 
 def _facts(records: Sequence[RunRecord], contest: Contest) -> str:
-    for record in records:
-        same = (record.settings.data, record.settings.model) == (contest.data, contest.model)
-        if same and record.outcome is not None:
-            data = record.outcome.data
-            return (
-                f"{counted(data.train, 'sample')} for training, "
-                f"{data.validation:,} for validation, {data.test:,} for test; "
-                f"{counted(data.labels, 'label')}, {data.cardinality:.2f} per sample."
-            )
-    return ""
+    facts = [
+        record.outcome.data
+        for record in records
+        if (record.settings.data, record.settings.model) == (contest.data, contest.model)
+        and record.outcome is not None
+    ]
+    if not facts:
+        return ""
+    return (
+        f"{_span(facts, 'train')} samples for training, {_span(facts, 'validation')} for "
+        f"validation, {_span(facts, 'test')} for test; {counted(facts[0].labels, 'label')}, "
+        f"{_span(facts, 'cardinality', '.2f')} per sample."
+    )
 
 
 def budget(records: Sequence[RunRecord]) -> list[str]:
