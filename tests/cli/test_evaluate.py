@@ -171,6 +171,30 @@ def test_labels_of_svm_files_with_and_without_a_header(tmp_path, capsys):
     assert "positions among the model's" in shown.err
 
 
+def test_numbers_that_count_from_1_are_noticed_beside_a_model_with_a_spare_label(tmp_path, capsys):
+    def rows(labels):
+        return "".join(
+            f"{name} {column}:1 {10 + i % 5}:0.5\n"
+            for i in range(40)
+            for name, column in labels.items()
+        )
+
+    model, names = str(tmp_path / "m"), tmp_path / "names.txt"
+    names.write_text("a\nb\nc\nspare\n")
+    (tmp_path / "train.svm").write_text(rows({0: 1, 1: 3, 2: 7}))
+    command = ["train", str(tmp_path / "train.svm"), "--out", model, "--label-names", str(names)]
+    assert main([*command, "--regularisation", "1", "--json"]) == 0
+    for header, first, noticed in (("", 0, False), ("", 1, True), ("120 15 4\n", 1, True)):
+        file = tmp_path / "other.svm"
+        file.write_text(header + rows({first: 1, first + 1: 3, first + 2: 7}))
+        capsys.readouterr()
+        assert main(["evaluate", model, str(file), "--json", "--part", "all"]) == 0
+        said = capsys.readouterr().err
+        assert "positions among the model's" in said
+        assert ("other: no label is numbered 0" in said) is noticed
+        assert ("'1' was read as 'b'" in said) is noticed
+
+
 def test_the_data_of_the_training_shows_its_test_part(tmp_path, capsys):
     assert (
         main(["train", "demo", "--out", str(tmp_path / "m"), "--regularisation", "1", "--json"])

@@ -1,6 +1,7 @@
 """`zlpr evaluate`: a trained model's figures on labelled data, and the labels it does worst on."""
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -88,8 +89,9 @@ def _read(model: "FittedModel", args: argparse.Namespace) -> "Dataset":
     like = columns_of(model)
     data = load_data(args.data, args, like)
     if counts_labels(data, model.label_names, like):
-        data = data.with_numbers_named(model.label_names)
         say("note: the labels are numbers, read as positions among the model's", error=True)
+        _doubt_numbers(data, model.label_names)
+        data = data.with_numbers_named(model.label_names)
     divided, note = divide_again(data, model.record.data)
     if note and args.part != "all":
         say(f"note: {note} (--part all for all of it)", error=True)
@@ -106,6 +108,20 @@ def _read(model: "FittedModel", args: argparse.Namespace) -> "Dataset":
     for note in aligned.notes[len(data.notes) :]:
         say(f"note: {note}", error=True)
     return aligned
+
+
+def _doubt_numbers(data: "Dataset", names: Sequence[str]) -> None:
+    """Say so where no sample has the label 0: a file may count its labels from 1."""
+    import numpy as np
+
+    from zlpr.data.label_names import counted_from_1, numbers
+
+    position = dict(zip(numbers(len(names)), names, strict=True))
+    used = [data.label_names[i] for i in np.flatnonzero(data.labels.sum(axis=0)).tolist()]
+    met = [number for number in used if number in position]
+    if met and "0" not in met:
+        doubt = counted_from_1(met[0], position[met[0]], "the model's labels")
+        say(f"note: {for_terminal(data.name) or 'the data'}: {doubt}", error=True)
 
 
 def _part(data: "Dataset", part: str | None) -> "Dataset":

@@ -57,6 +57,14 @@ def is_number(name: str) -> bool:
     return name.isascii() and name.isdigit()
 
 
+def counted_from_1(number: str, name: str, names: str) -> str:
+    """What to say where no label is numbered 0, as in a file that counts its labels from 1."""
+    return (
+        f"no label is numbered 0, and numbers count {names} from 0: {quote(number)} was read as "
+        f"{quote(name)}"
+    )
+
+
 def label_order(names: Iterable[str]) -> Callable[[str], tuple[int, str]] | None:
     """The key to sort label names by: as numbers where all are, as text otherwise."""
     if not all(map(is_number, names)):
