@@ -372,3 +372,15 @@ def test_split_keeps_groups_together(tmp_path, capsys):
     for group, part in zip(data.groups, data.split, strict=True):
         homes[group].add(part)
     assert all(len(parts) == 1 for parts in homes.values())
+
+
+def test_split_takes_rows_without_a_group_one_by_one_and_says_so(tmp_path, capsys, caplog):
+    rows = "".join(f"text {n},a,{'' if n < 100 else f'g{n % 20}'}\n" for n in range(300))
+    (tmp_path / "a.csv").write_text("text,labels,who\n" + rows)
+    how = ("--group", "who", "--out", tmp_path / "o")
+    code, _, _ = zlpr(capsys, "split", tmp_path / "a.csv", *how)
+    assert code == 0
+    assert "100 of 300 rows have no group" in caplog.text
+    data = load(tmp_path / "o", group="group")
+    parts = {part for group, part in zip(data.groups, data.split, strict=True) if not group}
+    assert parts == {"train", "validation", "test"}

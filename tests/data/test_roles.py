@@ -218,3 +218,19 @@ def test_the_index_of_a_table_is_no_label(tmp_path, rows, index):
     assert read(path).label_names == ("l1",)
     assert read(path).columns.unread == (index,)
     assert read(path, labels=[index, "l1"], skip_bad_rows=True).label_names == (index, "l1")
+
+
+def test_groups_are_read_without_blanks_around_them_and_blank_ones_are_counted(tmp_path):
+    path = _csv(tmp_path, ["x,a,g1", "y,b, g1 ", "z,a,", "w,b,  "], "text,labels,who")
+    data = read(path, group="who")
+    assert list(data.groups) == ["g1", "g1", "", ""]
+    note = f"{path}: 2 of 4 rows have no group; a split takes each of them by itself"
+    assert data.notes == (note,)
+
+
+def test_a_group_that_is_not_a_number_is_none(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "x", "labels": ["a"], "who": NaN}\n')
+    data = read(path, group="who")
+    assert list(data.groups) == [""]
+    assert "1 of 1 row has no group" in data.notes[0]

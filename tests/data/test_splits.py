@@ -171,6 +171,21 @@ def test_groups_are_never_divided():
     assert set(data.split) == {"train", "validation", "test"}
 
 
+@pytest.mark.parametrize("by", ["content", "id"])
+def test_samples_without_a_group_stand_for_themselves(by):
+    groups = ["" if i % 2 else f"author {i % 30}" for i in range(600)]
+    ids = [f"id {i}" for i in range(600)]
+    texts = [f"text {i // 4}" for i in range(600)]
+    data = replace(_numbered(600, groups=groups, ids=ids), texts=texts)
+    split = make_split(data, "group", seed=2, by=by).split
+    alone = split[1::2]
+    assert 180 <= (alone == "train").sum() <= 285
+    assert {"validation", "test"} <= set(alone)
+    assert all(len(set(split[i::30])) == 1 for i in range(0, 30, 2))
+    if by == "content":  # one text in two parts would give the answer away
+        assert (alone[0::2] == alone[1::2]).all()
+
+
 def test_a_split_by_group_needs_groups():
     with pytest.raises(UserError, match="needs groups"):
         make_split(_numbered(30), "group")

@@ -99,6 +99,12 @@ def test_groups_stay_together_unasked(grouped):
             divide(grouped, method)
 
 
+def test_samples_without_a_group_share_none(data):
+    split = np.where(np.arange(len(data)) < 120, "train", "test")
+    published = replace(data, split=split, groups=[""] * len(data))
+    assert not any("group" in note for note in divide(published).check())
+
+
 def test_groups_stay_together_where_a_validation_part_is_held_out(grouped, data):
     assert apart(*hold_out(grouped, 0))
     test = grouped.select(range(20))

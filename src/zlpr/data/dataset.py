@@ -45,7 +45,8 @@ class Dataset:
         texts: a text per sample, or None where `features` are given.
         features: matrix of shape (samples, features), dense or CSR, or None.
         ids: an identifier per sample, or None.
-        groups: a group per sample that a split must keep together, or None.
+        groups: a group per sample that a split must keep together, or None; a sample whose group is
+            "" belongs to none.
         split: per sample one of "train", "validation", "test", or None where the data has no split.
         name: what to call the data in tables and records.
         notes: what reading the data had to say, such as how many bad rows were dropped.

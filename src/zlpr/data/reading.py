@@ -23,6 +23,7 @@ from zlpr.data.formats import FORMATS, SUFFIXES, Format, find_format, huggingfac
 from zlpr.data.label_names import (
     LABELS_FILE,
     LabelNames,
+    counted_from_1,
     doubts,
     is_number,
     label_order,
@@ -205,10 +206,7 @@ class _Listed(_Numbering):
         if not self.numbered or "0" in self:
             return None
         taken = list(self.columns)[self[self.numbered]]
-        return (
-            f"{file}: no label is numbered 0, and numbers count the listed names from 0: "
-            f"{quote(self.numbered)} was read as {quote(taken)}"
-        )
+        return f"{file}: {counted_from_1(self.numbered, taken, 'the listed names')}"
 
 
 class _Builder:
@@ -305,6 +303,7 @@ class _Builder:
         notes = [
             self.problems.finish(len(self.lengths)),
             self._unknown_note(),
+            self._blank_groups_note(),
             *self.problems.notes,
         ]
         if not len(self.lengths):
@@ -333,6 +332,15 @@ class _Builder:
             name=from_system(path.name.partition(".")[0]),
             notes=kept,
             columns=columns,
+        )
+
+    def _blank_groups_note(self) -> str | None:
+        blank = self.groups.count("")
+        if not blank:
+            return None
+        return (
+            f"{self.problems.name}: {blank:,} of {counted(len(self.groups), 'row')} "
+            f"{'has' if blank == 1 else 'have'} no group; a split takes each of them by itself"
         )
 
     def _unknown_note(self) -> str | None:

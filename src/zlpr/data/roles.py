@@ -4,6 +4,7 @@ import ast
 import contextlib
 import itertools
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -94,7 +95,7 @@ class Roles:
         texts = _joined([_strings(table[name], name, bad) for name in held.text])
         labels = self.parse_labels(table, bad)
         ids = None if held.id is None else _keys(table[held.id], held.id, bad)
-        groups = None if held.group is None else _keys(table[held.group], held.group, bad)
+        groups = None if held.group is None else _groups(table[held.group], held.group, bad)
         split = None if held.split is None else _parts(table[held.split], held.split, bad)
         for row, (column, message) in sorted(bad.items()):
             problems.add(lines[row], message, column=column)
@@ -422,6 +423,15 @@ def _keys(values: Sequence[Any], column: str, bad: BadCells) -> list[str]:
             got = "missing" if value is MISSING else f"got {quote(value)}"
             bad.report(row, column, f"expected a name or a number, {got}")
     return list(map(str, values))
+
+
+def _groups(values: Sequence[Any], column: str, bad: BadCells) -> list[str]:
+    """Names without the blanks around them; "" for a blank cell, which is nan among numbers."""
+    keys = _keys(values, column, bad)
+    return [
+        "" if isinstance(value, float) and math.isnan(value) else key.strip()
+        for value, key in zip(values, keys, strict=True)
+    ]
 
 
 def _parts(values: Sequence[Any], column: str, bad: BadCells) -> list[str]:

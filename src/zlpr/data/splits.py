@@ -52,7 +52,8 @@ def make_split(
       split with the same seed, misses a part's share by more than half, all are drawn anew.
     - ``"stratified"``: iterative stratification (Sechidis, Tsoumakas and Vlahavas, 2011), rarest
       label first, so that every label has its share in every part as nearly as possible.
-    - ``"group"``: as random, by the sample's group; a group is never divided.
+    - ``"group"``: as random, by the sample's group; a group is never divided, and a sample whose
+      group is "" stands for itself.
 
     Args:
         dataset: texts or features with label sets.
@@ -122,7 +123,12 @@ def _unit_keys(dataset: Dataset, method: Method, by: str) -> list[bytes]:
     if method == "group":
         if dataset.groups is None:
             raise UserError("a split by group needs groups: read the data with group=COLUMN")
-        return [group.encode() for group in dataset.groups]
+        keys = [group.encode() for group in dataset.groups]
+        alone = [row for row, key in enumerate(keys) if not key]
+        own = _unit_keys(dataset.select(alone), "random", by) if alone else []
+        for row, key in zip(alone, own, strict=True):
+            keys[row] = b"\0" + key  # apart from the names of groups
+        return keys
     if by == "id":
         if dataset.ids is None:
             raise UserError("a split by id needs ids: read the data with id=COLUMN")

@@ -67,7 +67,7 @@ class Parts:
             if name == "train":
                 continue
             yield from _shared(f"{name} text", list(part.texts or ()), texts)
-            yield from _shared(f"{name} group", sorted(set(part.groups or ())), groups)
+            yield from _shared(f"{name} group", sorted({*(part.groups or ())} - {""}), groups)
 
     def _judged(self) -> dict[str, Dataset]:
         parts = {"train": self.train, "validation": self.validation, "test": self.test}
