@@ -327,8 +327,9 @@ def _extremes_of_weight(weight: Tensor) -> tuple[float, float]:
     The same weights come with every batch. A change through `.data` is not counted as one, so that
     the values of a weight that is in reach are always looked at.
     """
-    uncounted = weight.is_inference()  # such tensors do not count their changes
-    if not can_look_at(weight) or not _waits_for_device(weight) or uncounted:
+    if not (can_look_at(weight) and _waits_for_device(weight)):
+        return extremes(weight)
+    if weight.is_inference():  # such tensors do not count their changes
         return extremes(weight)
     version, known = _KNOWN_EXTREMES.get(weight, (None, None))  # type: ignore[no-untyped-call]
     if known is None or version != weight._version:
