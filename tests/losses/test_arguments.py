@@ -167,6 +167,7 @@ def test_thresholds_are_checked() -> None:
 def test_a_weight_is_looked_at_again_when_it_has_changed(
     as_view: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(arguments, "_waits_for_device", lambda tensor: True)
     looks: list[int] = []
     original = arguments.extremes
     monkeypatch.setattr(arguments, "extremes", lambda w: looks.append(1) or original(w))
@@ -179,7 +180,8 @@ def test_a_weight_is_looked_at_again_when_it_has_changed(
         arguments.check_weight("label_weight", weight, scores)
 
 
-def test_other_weights_are_looked_at() -> None:
+def test_other_weights_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arguments, "_waits_for_device", lambda tensor: True)
     scores = torch.zeros(2, 3)
     arguments.check_weight("label_weight", torch.ones(3), scores)
     with pytest.raises(ValueError, match="must not be negative"):

@@ -2,6 +2,7 @@
 
 import math
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -10,9 +11,11 @@ from torch.autograd import forward_ad
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from zlpr.losses import _arguments as arguments
 from zlpr.losses import _zlpr_and_gradient as core
 from zlpr.losses import sparse_zlpr_loss, zlpr_loss
 from zlpr.losses._arguments import MODERATE, Weighting
+from zlpr.losses._zlpr_and_gradient import BLOCK, LEAST_KEPT
 
 LABELS = 40
 
@@ -416,6 +419,7 @@ def test_few_kernels_are_started(kind, monkeypatch):
 )
 def test_mask_and_weights_start_at_most_four_kernels_more(kind, options, monkeypatch):
     monkeypatch.setattr(core, "_is_on_cpu", lambda tensor: False)
+    monkeypatch.setattr(arguments, "_waits_for_device", lambda tensor: True)
     assert kernels_of(kind, **options) <= kernels_of(kind) + 4
 
 
@@ -443,7 +447,62 @@ def test_the_compiled_formula_is_one_pass_over_the_rows_each_way():
     assert_close(scores.grad, eager.grad)
 
 
+# --- memory that is kept for the next call ------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.float32, torch.float64, torch.uint8])
+@pytest.mark.parametrize("rows", [LEAST_KEPT // 64 - 1, LEAST_KEPT // 64, BLOCK // 64 + 1])
+def test_kept_memory_makes_no_difference(rows, dtype):
+    scores = torch.randn(rows, 64, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    targets = (scores > 1.5).to(dtype)
+    expected = formula(scores, targets.double())
+    with torch.inference_mode():  # the first to ask for the memory
+        zlpr_loss(scores.float(), targets)
+    first = scores.float().requires_grad_()
+    loss = zlpr_loss(first, targets)
+    zlpr_loss(-scores.float(), targets)  # writes to the same memory
+    loss.backward()
+    assert_close(loss.double(), expected, rtol=1e-5, atol=0)
+    wide = scores.clone().requires_grad_()
+    zlpr_loss(wide, targets).backward()
+    assert_close(first.grad.double(), wide.grad, rtol=1e-4, atol=1e-9)
+
+
+def test_threads_do_not_share_kept_memory():
+    generator = torch.Generator().manual_seed(0)
+    batches = [torch.randn(400, 64, generator=generator) * k for k in (1, 2, 3, 4)]
+    expected = [zlpr_loss(scores, scores > 1).item() for scores in batches]
+
+    def losses(scores):
+        return {zlpr_loss(scores, scores > 1).item() for _ in range(50)}
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(losses, batches)) == [{value} for value in expected]
+
+
 # --- what was wrong once ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("change", ["data", "numpy"])
+def test_a_weight_changed_behind_torchs_back_is_looked_at_again(kind, change):
+    scores = torch.tensor([[300.0, 1.0, 2.0]])
+    targets = torch.tensor([[False, True, False]])
+    weight = torch.ones(3)
+    loss_of(kind, scores, targets, label_weight=weight)
+    if change == "data":
+        weight.data[0] = 0
+    else:
+        weight.numpy()[0] = 0
+    scores.requires_grad_()
+    stale, _ = loss_of(kind, scores, targets, label_weight=weight)
+    (gradient,) = torch.autograd.grad(stale, scores)
+    fresh, _ = loss_of(kind, scores, targets, label_weight=weight.clone())
+    assert_close(stale, fresh, rtol=0, atol=0)
+    assert torch.isfinite(gradient).all()
+    weight.data.fill_(-1.0)
+    with pytest.raises(ValueError, match="label_weight"):
+        loss_of(kind, scores, targets, label_weight=weight)
 
 
 @pytest.mark.parametrize("loss", [zlpr_loss, sparse_zlpr_loss])

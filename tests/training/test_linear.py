@@ -12,7 +12,7 @@ from zlpr.training import Parts, TrainingConfig, fit, linear_checkpoint
 from zlpr.training.fitting import fit_parts
 from zlpr.training.linear_features import Scaling, extract_features
 from zlpr.training.regularisation import MOST_VALUES
-from zlpr.training.solvers import choose_solver
+from zlpr.training.solvers import WholeData, choose_solver
 
 
 def same(one, other):
@@ -70,6 +70,24 @@ def test_validation_may_choose_by_another_metric():
     best = max(line.metric for line in result.history)
     precision = average_precision(validation.labels, result.validation.scores, empty="sklearn")
     assert best == pytest.approx(precision)
+
+
+def test_a_loss_that_is_not_convex_starts_anew_at_every_regularisation(monkeypatch):
+    """From an earlier fit it may be caught in a poor minimum, which cold it does not end in."""
+    starts = []
+    solve = WholeData.solve
+
+    def watched(self, start, *rest, **options):
+        starts.append(float(start[:-1].abs().max()))
+        return solve(self, start, *rest, **options)
+
+    monkeypatch.setattr(WholeData, "solve", watched)
+    train, validation, _ = fitted.parts()
+    for loss, is_cold in (("self_adjusting_dice", True), ("zlpr", False)):
+        starts.clear()
+        fit(train, validation, TrainingConfig(loss=loss, refit=False))
+        assert len(starts) > 1
+        assert all(largest == 0 for largest in starts[1:]) == is_cold
 
 
 @pytest.mark.parametrize("loss", ["zlpr", "dice2"])

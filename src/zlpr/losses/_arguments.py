@@ -152,8 +152,13 @@ def working_dtype(scores: Tensor) -> torch.dtype:
 
 
 def as_numbers(targets: Tensor, dtype: torch.dtype) -> Tensor:
-    """Targets in a floating-point dtype; booleans by way of their bytes, six times as fast."""
-    return (targets.view(torch.uint8) if targets.dtype is torch.bool else targets).to(dtype)
+    """Targets in a floating-point dtype."""
+    return as_bytes(targets).to(dtype)
+
+
+def as_bytes(targets: Tensor) -> Tensor:
+    """Booleans as bytes, which become numbers six times as fast; other targets as they are."""
+    return targets.view(torch.uint8) if targets.dtype is torch.bool else targets
 
 
 def check_scores(scores: Tensor, name: str = "scores") -> None:
@@ -317,17 +322,24 @@ _KNOWN_EXTREMES = WeakTensorKeyDictionary()
 
 
 def _extremes_of_weight(weight: Tensor) -> tuple[float, float]:
-    """As `extremes`, looked at again only where the weight was changed since.
+    """As `extremes`; where that waits for a device, looked at again only after a change.
 
-    The same weights come with every batch, and to look at them waits for the device.
+    The same weights come with every batch. A change through `.data` is not counted as one, so that
+    the values of a weight that is in reach are always looked at.
     """
-    if not can_look_at(weight) or weight.is_inference():  # the latter do not count their changes
+    if not (can_look_at(weight) and _waits_for_device(weight)):
+        return extremes(weight)
+    if weight.is_inference():  # such tensors do not count their changes
         return extremes(weight)
     version, known = _KNOWN_EXTREMES.get(weight, (None, None))  # type: ignore[no-untyped-call]
     if known is None or version != weight._version:
         known = extremes(weight)
         _KNOWN_EXTREMES[weight] = weight._version, known
     return known  # type: ignore[no-any-return]
+
+
+def _waits_for_device(tensor: Tensor) -> bool:
+    return tensor.device.type != "cpu"
 
 
 def extremes(values: Tensor, otherwise: float = 0) -> tuple[float, float]:

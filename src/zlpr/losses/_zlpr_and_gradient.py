@@ -15,6 +15,7 @@ that does not count: its exponential is exactly 0.
 """
 
 import math
+import threading
 from collections.abc import Iterator
 from functools import cache
 from typing import Any, NamedTuple
@@ -27,6 +28,7 @@ from torch.autograd import forward_ad
 from zlpr.losses._arguments import (
     NO_WEIGHTING,
     Weighting,
+    as_bytes,
     as_numbers,
     wants_triton,
     working_dtype,
@@ -37,6 +39,8 @@ from zlpr.losses._reduce import Reduction, check_reduction, reduce
 # Cells of a block: its three intermediate results take two megabytes in float32 and stay near the
 # core; smaller blocks cost more in calls than they save.
 BLOCK = 5 << 15
+# From so many cells on a block's memory is kept for the next: below, giving it back costs nothing.
+LEAST_KEPT = 1 << 14
 # Sums up to this one are of exponentials far from overflow, which need no shift.
 GENTLE = 1e13
 # log(1 + e^x) is x to the last digit of a float64 from here on.
@@ -239,11 +243,11 @@ def bare_sides(
     """As `shifted_sides`, from bare exponentials; None where they do not suffice."""
     dtype = working_dtype(scores)
     zero, one, smallest = _numbers(dtype)
-    truth = as_numbers(targets, dtype)
     is_plain = weighting is NO_WEIGHTING
     if is_plain:
-        terms = scores.new_empty((2, *scores.shape), dtype=dtype)
+        terms, truth = _room_for(scores, targets, dtype)
     else:
+        truth = as_numbers(targets, dtype)
         terms = _coefficients(truth, _side_constants(scores.device, dtype), weighting)
         if weighting.label_mask is not None:
             terms.mul_(weighting.label_mask)
@@ -270,6 +274,36 @@ def bare_sides(
         terms.mul_(shares * scale.unsqueeze(1) if isinstance(scale, Tensor) else shares)
         torch.sub(below, above, out=slope)
     return sums.log1p_()
+
+
+def _room_for(scores: Tensor, targets: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Memory for both sides of a block, shape (2, B, L), and the targets as numbers.
+
+    A block of some size gets memory that this thread keeps: what is given back to the system after
+    every call has to be made anew, page by page, which takes longer than the loss itself.
+    """
+    cells = scores.numel()
+    if not LEAST_KEPT <= cells <= BLOCK:
+        return scores.new_empty((2, *scores.shape), dtype=dtype), as_numbers(targets, dtype)
+    kept = _KEPT.by_dtype.get(dtype)
+    if kept is None:
+        with torch.inference_mode(False):  # or no later call outside that mode could write to it
+            kept = torch.empty(3 * BLOCK, dtype=dtype, device="cpu")
+        _KEPT.by_dtype[dtype] = kept
+    room = kept[: 3 * cells].view(3, *scores.shape)
+    if targets.dtype is dtype:
+        return room[:2], targets
+    return room[:2], room[2].copy_(as_bytes(targets))
+
+
+class _KeptMemory(threading.local):
+    """Memory for a block in each dtype, of each thread its own."""
+
+    def __init__(self) -> None:
+        self.by_dtype: dict[torch.dtype, Tensor] = {}
+
+
+_KEPT = _KeptMemory()
 
 
 def shifted_sides(

@@ -86,7 +86,7 @@ def _refuse_batches(config: LinearConfig) -> None:
 
 
 class _Search:
-    """Fits along the regularisations, each starting from the best one before."""
+    """Fits along the regularisations, of a convex loss each starting from the best one before."""
 
     def __init__(
         self,
@@ -168,7 +168,9 @@ class _Search:
                 stage = _stage(regularisation)
                 self.progress(TrainingProgress(stage, step, total, loss, seconds=seconds))
 
-        start = self.solver.start() if best is None else self.saved.parameters
+        # From an earlier fit a loss that is not convex may be caught in a poor minimum.
+        warm = best is not None and self.solver.convex
+        start = self.saved.parameters if warm else self.solver.start()
         solution = self.solver.solve(start, regularisation, report, self.checkpoint)
         check_finite(solution.loss, self.config)
         weight, bias = self.solver.model(solution.parameters)

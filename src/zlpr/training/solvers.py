@@ -76,9 +76,11 @@ class Solver(abc.ABC):
 
     Attributes:
         bound: what the loss compares its scores with, a number or one for each label.
+        convex: whether the loss is, so that a fit from anywhere ends at the same minimum.
     """
 
     bound: Tensor
+    convex: bool
 
     def model(self, parameters: Tensor) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Weights (features, labels) and biases (labels,) whose scores are cut at 0."""
@@ -127,7 +129,7 @@ class WholeData(Solver):
         # A loss that is not convex may be flat where its biases alone are best.
         bias = None if info.convex else log_odds(labels, info.link_scale or 1.0) + self.bound
         self.objective = LinearObjective(features, labels, loss, bias, over_batch=info.over_batch)
-        self.smooth = info.smooth
+        self.smooth, self.convex = info.smooth, info.convex
         self.tolerance = tolerance * (1.0 if info.smooth else SHARE_WHERE_NOT_SMOOTH)
         self.max_iterations = max_iterations
         self.memory = memory_of_past_steps(features.shape[1], labels.shape[1])
@@ -206,7 +208,8 @@ class Batches(Solver):
         largest = min(max(BATCH_SIZE, labels.shape[0] // 40), LARGEST_BATCH)
         self.batch_size = config.batch_size or largest
         self.learning_rate = config.learning_rate or LEARNING_RATE
-        self.scale = registry.info(config.loss).link_scale or 1.0
+        info = registry.info(config.loss)
+        self.scale, self.convex = info.link_scale or 1.0, info.convex
 
     def start(self) -> Tensor:
         """No weights, and biases at the labels' log-odds."""
