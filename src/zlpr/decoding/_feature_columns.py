@@ -97,10 +97,3 @@ def moments(rows: Values, alone: int) -> tuple[Values, Values]:
     scale = np.where(scale > 1e-12, scale, 1.0)
     scale[alone:] *= np.sqrt(rows.shape[1] - alone)
     return rows.mean(axis=0), scale
-
-
-def check_lengths(name: str, lists: dict[str, list[Any]], expected: int) -> None:
-    """Refuse lists of a length that does not belong to the rule."""
-    wrong = {key: len(values) for key, values in lists.items() if len(values) != expected}
-    if wrong:
-        raise UserError(f"{name} expects {expected} numbers in each list, got {wrong}")

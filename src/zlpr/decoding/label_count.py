@@ -5,31 +5,16 @@ scores differs from sample to sample, so a threshold does not help. Here the num
 read off the shape of the sorted scores.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zlpr._errors import UserError
-from zlpr.decoding._feature_columns import (
-    MOST_COLUMNS,
-    check_columns,
-    check_lengths,
-    columns_of,
-    condense,
-    moments,
-)
+from zlpr.decoding._feature_columns import condense, moments
 from zlpr.decoding._logistic import logistic_regression
-from zlpr.decoding._rule import (
-    BoolArray,
-    Features,
-    FloatArray,
-    Rule,
-    Validation,
-    check_number,
-    check_numbers,
-)
+from zlpr.decoding._rule import BoolArray, Features, FloatArray, Validation, check_number
+from zlpr.decoding._second_stage import ReadsFeatures, SecondStage
 from zlpr.decoding._sweep import best_cut, predicted_above
 from zlpr.decoding.top_k import top_labels
 
@@ -40,7 +25,7 @@ NUM_FEATURES = 6
 
 
 @dataclass
-class LabelCount(Rule):
+class LabelCount(SecondStage):
     r"""Predict the first N labels of each sample, N learned from its sorted scores.
 
     A continuation-ratio model: having kept $r - 1$ labels, one more is kept with probability
@@ -74,20 +59,14 @@ class LabelCount(Rule):
     """
 
     name: ClassVar[str] = "label_count"
-    weights: list[float] = field(default_factory=list)
-    mean: list[float] = field(default_factory=list)
-    scale: list[float] = field(default_factory=list)
+    num_inputs: ClassVar[int] = NUM_FEATURES
     max_count: int = 0
     cut: float = 0.5
 
     def __post_init__(self) -> None:
-        for name in ("weights", "mean", "scale"):
-            check_numbers(name, getattr(self, name))
+        super().__post_init__()
         check_number("cut", self.cut)
         check_number("max_count", self.max_count)
-        if self.weights or self.mean or self.scale:
-            lists = {"weights": self.weights[1:], "mean": self.mean, "scale": self.scale}
-            check_lengths(self.name, lists, self._width())
 
     def learn(self, data: Validation) -> None:
         """Learn the number of labels, then the best cut for the metric."""
@@ -106,13 +85,7 @@ class LabelCount(Rule):
 
     def decide(self, scores: FloatArray, features: Features | None = None) -> BoolArray:
         """The labels that a sample has with a chance above the cut."""
-        if not self.weights:
-            raise UserError(f"{self.name} has learned nothing yet: call fit first")
         return predicted_above(self._survival(scores, features), self.cut)
-
-    def _width(self) -> int:
-        """How many inputs a rank has."""
-        return NUM_FEATURES
 
     def _inputs(
         self, scores: FloatArray, features: Features | None
@@ -124,16 +97,14 @@ class LabelCount(Rule):
     def _survival(self, scores: FloatArray, features: Features | None) -> Values:
         """For each label, the chance that the sample has so many labels; -inf beyond the most."""
         order, inputs = self._inputs(scores, features)
-        inputs = (inputs - self.mean) / self.scale
-        logits = inputs @ np.array(self.weights[:-1]) + self.weights[-1]
-        survival = np.exp(np.cumsum(-np.logaddexp(0, -logits), axis=1))
+        survival = np.exp(np.cumsum(-np.logaddexp(0, -self._linear(inputs)), axis=1))
         chances = np.full(scores.shape, -np.inf)
         np.put_along_axis(chances, order[:, : survival.shape[1]], survival, axis=1)
         return chances
 
 
 @dataclass
-class FeatureCount(LabelCount):
+class FeatureCount(ReadsFeatures, LabelCount):
     r"""Predict the first N labels of each sample, N learned from its scores and its features.
 
     As `LabelCount`, with the sample's features beside the shape of its scores, the same at each
@@ -154,20 +125,6 @@ class FeatureCount(LabelCount):
     """
 
     name: ClassVar[str] = "feature_count"
-    needs_features: ClassVar[bool] = True
-    columns: int = 0
-
-    def __post_init__(self) -> None:
-        check_columns(self.columns)
-        super().__post_init__()
-
-    def learn(self, data: Validation) -> None:
-        """Learn the number of labels, then the best cut for the metric."""
-        self.columns = columns_of(data, self.name)
-        super().learn(data)
-
-    def _width(self) -> int:
-        return NUM_FEATURES + min(self.columns, MOST_COLUMNS)
 
     def _inputs(
         self, scores: FloatArray, features: Features | None

@@ -4,30 +4,15 @@ BP-MLL and Rank-SVM learn a threshold as a linear function of a sample's scores;
 scores, so that the number of weights does not grow with the labels, and if wanted of features.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zlpr._errors import UserError
-from zlpr.decoding._feature_columns import (
-    MOST_COLUMNS,
-    check_columns,
-    check_lengths,
-    columns_of,
-    condense,
-    moments,
-)
-from zlpr.decoding._rule import (
-    BoolArray,
-    Features,
-    FloatArray,
-    Rule,
-    Validation,
-    check_number,
-    check_numbers,
-)
+from zlpr.decoding._feature_columns import condense, moments
+from zlpr.decoding._rule import BoolArray, Features, FloatArray, Validation, check_number
+from zlpr.decoding._second_stage import ReadsFeatures, SecondStage
 from zlpr.decoding._sweep import best_cut, predicted_above
 from zlpr.decoding.top_k import top_labels
 
@@ -40,7 +25,7 @@ SUMMARY = SHOWN + 3
 
 
 @dataclass
-class SampleThreshold(Rule):
+class SampleThreshold(SecondStage):
     r"""Predict the labels whose score exceeds the sample's own threshold.
 
     $$\hat{Y} = \{l : s_l > t(s) + c\}, \qquad t(s) = w \cdot \phi(s) + b$$
@@ -67,18 +52,12 @@ class SampleThreshold(Rule):
     """
 
     name: ClassVar[str] = "sample_threshold"
-    weights: list[float] = field(default_factory=list)
-    mean: list[float] = field(default_factory=list)
-    scale: list[float] = field(default_factory=list)
+    num_inputs: ClassVar[int] = SUMMARY
     offset: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("weights", "mean", "scale"):
-            check_numbers(name, getattr(self, name))
+        super().__post_init__()
         check_number("offset", self.offset)
-        if self.weights:
-            lists = {"mean": self.mean, "scale": self.scale, "weights": self.weights[1:]}
-            check_lengths(self.name, lists, self._width())
 
     def learn(self, data: Validation) -> None:
         """Learn the threshold, then the best offset for the metric."""
@@ -89,31 +68,20 @@ class SampleThreshold(Rule):
         aims = _least_errors(data.scores, data.true)
         weights = np.linalg.solve(design.T @ design + penalty, design.T @ aims)
         self.weights, self.mean, self.scale = weights.tolist(), mean.tolist(), scale.tolist()
-        above = data.scores - self._thresholds(data.scores, data.features)[:, None]
+        above = data.scores - self._linear(inputs)[:, None]
         self.offset = best_cut(replace(data, scores=above)).cut
 
     def decide(self, scores: FloatArray, features: Features | None = None) -> BoolArray:
         """The labels with a score above the sample's threshold."""
-        if not self.weights:
-            raise UserError(f"{self.name} has learned nothing yet: call fit first")
-        above = scores - self._thresholds(scores, features)[:, None]
+        above = scores - self._linear(self._inputs(scores, features))[:, None]
         return predicted_above(above, self.offset)
-
-    def _thresholds(self, scores: FloatArray, features: Features | None) -> Values:
-        inputs = (self._inputs(scores, features) - self.mean) / self.scale
-        thresholds: Values = inputs @ np.array(self.weights[:-1]) + self.weights[-1]
-        return thresholds
-
-    def _width(self) -> int:
-        """How many inputs a sample has."""
-        return SUMMARY
 
     def _inputs(self, scores: FloatArray, features: Features | None) -> Values:
         return _summary(scores)
 
 
 @dataclass
-class FeatureThreshold(SampleThreshold):
+class FeatureThreshold(ReadsFeatures, SampleThreshold):
     r"""Predict the labels whose score exceeds the sample's own threshold, from scores and features.
 
     As `SampleThreshold`, with $t(s, x) = w \cdot \phi(s) + v \cdot x + b$. Features of many columns
@@ -133,20 +101,6 @@ class FeatureThreshold(SampleThreshold):
     """
 
     name: ClassVar[str] = "feature_threshold"
-    needs_features: ClassVar[bool] = True
-    columns: int = 0
-
-    def __post_init__(self) -> None:
-        check_columns(self.columns)
-        super().__post_init__()
-
-    def learn(self, data: Validation) -> None:
-        """Learn the threshold, then the best offset for the metric."""
-        self.columns = columns_of(data, self.name)
-        super().learn(data)
-
-    def _width(self) -> int:
-        return SUMMARY + min(self.columns, MOST_COLUMNS)
 
     def _inputs(self, scores: FloatArray, features: Features | None) -> Values:
         columns = condense(features, self.columns)

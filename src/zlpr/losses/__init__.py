@@ -7,6 +7,9 @@ Scores and weights may be as large as the dtype allows. What lies beyond it is h
 infinite score counts as a sixteenth of the largest number (as the largest in ZLPR), a weight as
 2^-64 of it (1.8e19 in float32; ZLPR takes weights as they are), and so does the product of two. A
 loss or a gradient that exceeds the dtype by these rules may be infinite, but is never NaN.
+
+Weights are checked in every call; on a GPU, where that would wait for the device, when they are new
+or were changed in place, which a change through `.data` does not tell.
 """
 
 from zlpr.losses._reduce import BatchReduction

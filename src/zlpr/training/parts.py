@@ -192,7 +192,7 @@ def seen_before(data: Dataset, known: Mapping[str, Any]) -> str:
 def _used(names: Sequence[str]) -> str:
     if set(names) == {"test"}:
         return ""
-    used = "trained" if "train" in names else "chosen"
+    used = "trained" if "train" in names else "trained or chosen"
     what = "a part of this data" if "test" in names else "this very data"
     return f"the model was {used} on {what}, which tells nothing of new data"
 
