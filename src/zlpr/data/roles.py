@@ -235,7 +235,7 @@ def _refuse_answers(
     both = next((column for column in columns if column in labels), None)
     if both is not None:
         why = "a model would read the answer" if role == "text" else f"name another with {role}=…"
-        raise UserError(f"{file}: the column {both!r} is read as labels and as {role}; {why}")
+        raise UserError(f"{file}: the column {quote(both)} is read as labels and as {role}; {why}")
 
 
 def _named(file: str, names: Sequence[str], column: Column, role: str) -> str:
@@ -249,7 +249,7 @@ def _named(file: str, names: Sequence[str], column: Column, role: str) -> str:
             )
         return names[int(column)]
     raise UserError(
-        f"{file}: no column {column!r} for {role}; the columns are {quote_all(names)}; "
+        f"{file}: no column {quote(column)} for {role}; the columns are {quote_all(names)}; "
         f"name another with {role}=…"
     )
 
@@ -309,7 +309,7 @@ def _text_columns(
     if usual is None:
         raise UserError(
             f"{file}: which column holds the text? The columns are {quote_all(names)}; "
-            f"name it, as text={likely_roles({name: table[name] for name in left or names})[0]!r}"
+            f"name it, as text={quote(likely_roles({n: table[n] for n in left or names})[0])}"
         )
     return (usual,), tuple(name for name in textual if name != usual)
 
@@ -355,8 +355,8 @@ def _label_columns(file: str, table: Table, options: ReadOptions) -> tuple[str, 
         return found
     raise UserError(
         f"{file}: which column holds the labels? The columns are {quote_all(names)}; "
-        f"name it, as labels={likely_roles(table)[1]!r} (one column of label sets, or several of "
-        "0 and 1)"
+        f"name it, as labels={quote(likely_roles(table)[1])} (one column of label sets, or several "
+        "of 0 and 1)"
     )
 
 
