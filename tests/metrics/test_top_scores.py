@@ -50,7 +50,7 @@ def test_the_highest_are_kept_and_of_ties_the_first():
         (LABELS[0], SCORES[0], 4, r"shape \(samples, k\), got \(2,\) and \(2,\)"),
         (LABELS, SCORES, 0, "num_labels must be a whole number of at least 1, got 0"),
         (LABELS, SCORES, 3, "sample 0 has label 3, but labels run from 0 to 2, with -1 for none"),
-        (LABELS - 1, SCORES, 4, "sample 1 has label -2, but labels run from 0 to 3"),
+        (2 * LABELS, SCORES, 8, "sample 1 has label -2, but labels run from 0 to 7"),
         (LABELS, np.zeros((3, 2)), 4, "sample 1 has a score without a label; it must be -inf"),
         (np.abs(LABELS), SCORES, 4, "sample 1 has label 1 twice"),
         (LABELS, np.where(LABELS == 1, np.nan, SCORES), 4, "NaN for sample 1, label 1"),
