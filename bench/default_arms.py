@@ -164,33 +164,12 @@ def fit_libmultilabel(features: Any, truth: np.ndarray, strength: float) -> Call
     from libmultilabel import linear
     from scipy import sparse
 
+    matrix = sparse.csr_matrix  # its rows have to be matrices, which those of arrays are not
     options = f"-s 1 -B 1 -c {strength}"
     model = linear.train_1vsrest(
-        sparse.csr_matrix(truth.astype(np.float64)), features, False, options, False
+        matrix(truth.astype(np.float64)), matrix(features), False, options, False
     )
-    return lambda new: np.asarray(linear.predict_values(model, new))
-
-
-def run_libmultilabel(task: Task) -> dict[str, Any]:
-    """One-vs-rest at one threshold; and the trainer that finds thresholds by itself."""
-    from libmultilabel import linear
-    from scipy import sparse
-
-    found = run_tfidf(task, fit_libmultilabel, 1.0)
-    features = Tfidf(task.both, task.analyzer)
-    model = linear.train_thresholding(
-        sparse.csr_matrix(task.both_truth.astype(np.float64)),
-        features.matrix,
-        False,
-        f"-s 1 -B 1 -c {found['chosen']}",
-        False,
-    )
-    scores = np.asarray(linear.predict_values(model, features.read(task.texts["test"])))
-    return {
-        "one threshold": found["one threshold"],
-        "its thresholds": scores > 0,
-        "chosen": found["chosen"],
-    }
+    return lambda new: np.asarray(linear.predict_values(model, matrix(new)))
 
 
 def fit_napkinxc(features: Any, truth: np.ndarray, strength: float) -> Callable[[Any], Scores]:
@@ -254,8 +233,7 @@ def run_fasttext(task: Task) -> dict[str, Any]:
     }
     epochs = max(tried, key=lambda number: best_threshold(truth, tried[number])[1])
     scores = fit(task.both, task.both_truth, epochs)(task.texts["test"])
-    decided = cut(truth, tried[epochs], scores)
-    return {"one threshold": decided["one threshold"], "chosen": epochs}
+    return {**cut(truth, tried[epochs], scores), "chosen": epochs}
 
 
 def run_zlpr(data: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
@@ -282,12 +260,8 @@ def run_zlpr(data: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
 ARMS: dict[str, Callable[[Task], dict[str, Any]]] = {
     "linearsvc": lambda task: run_tfidf(task, fit_svc, 1.0),
     "logistic": lambda task: run_tfidf(task, fit_logistic, 10.0),
-    "libmultilabel": run_libmultilabel,
-    "napkinxc": lambda task: {
-        key: value
-        for key, value in run_tfidf(task, fit_napkinxc, 10.0).items()
-        if key != "threshold per label"
-    },
+    "libmultilabel": lambda task: run_tfidf(task, fit_libmultilabel, 1.0),
+    "napkinxc": lambda task: run_tfidf(task, fit_napkinxc, 10.0),
     "fasttext": run_fasttext,
 }
 

@@ -16,7 +16,7 @@ from zlpr.training import Parts, TrainingConfig, fit, linear_checkpoint
 from zlpr.training.fitting import fit_parts
 from zlpr.training.linear_features import Scaling, extract_features
 from zlpr.training.regularisation import MOST_VALUES
-from zlpr.training.solvers import WholeData, choose_solver
+from zlpr.training.solvers import Solution, WholeData, choose_solver
 
 
 def same(one, other):
@@ -348,3 +348,21 @@ def test_scores_of_a_table_do_not_depend_on_its_units():
         parts = (whole.select(range(200)), whole.select(range(200, 300)))
         scores.append(fit(*parts, config).model.predict_scores(whole.features))
     np.testing.assert_allclose(*scores, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("refit", [False, True])
+def test_a_fit_that_goes_nowhere_is_said(refit, caplog, monkeypatch):
+    """A loss whose gradient is not quite that of its value may show no way down."""
+
+    def nowhere(self, start, regularisation, report=None, checkpoint=None):
+        return Solution(start.clone(), 1.0, 0, 0.0)
+
+    train, validation, _ = fitted.parts()
+    fit(train, validation, TrainingConfig(regularisation=1.0, refit=refit))
+    assert not caplog.messages
+    monkeypatch.setattr(WholeData, "solve", nowhere)
+    result = fit(train, validation, TrainingConfig(loss="circle", refit=refit))
+    assert not result.model.weight.any()
+    assert "scores every sample alike" in caplog.messages[0]
+    said = ["the weights are those of the training part alone" in line for line in caplog.messages]
+    assert any(said) == refit

@@ -490,12 +490,20 @@ def files_behind(spec: str | Path, **how: Any) -> list[Path]:
     chosen = FORMATS.get(how.get("format") or "", SUFFIXES.get(plain_suffix(path)))
     if not path.is_dir() and chosen in (None, FORMATS["svm"]):
         others += svm.lists_beside(path)
-    asked, names = how.get("labels"), how.get("label_names")
-    if mulan.is_xml(asked):
-        others.append(Path(str(asked)))
-    if isinstance(names, str | Path):
-        others.append(Path(names))
+    others += [Path(how[name]) for name in options_that_name_files(how)]
     return [path, *(file for file in others if file.is_file())]
+
+
+def options_that_name_files(how: Mapping[str, Any]) -> list[str]:
+    """Those of the given arguments of `read` whose values are files.
+
+    Examples:
+        >>> options_that_name_files({"text": "body", "label_names": "names.txt", "labels": "a.xml"})
+        ['labels', 'label_names']
+    """
+    by_xml = ["labels"] if mulan.is_xml(how.get("labels")) else []
+    by_list = ["label_names"] if isinstance(how.get("label_names"), str | Path) else []
+    return by_xml + by_list
 
 
 def _load_parts(folder: Path, how: Mapping[str, Any]) -> Dataset:

@@ -265,7 +265,7 @@ def _refuse_answers(
     both = next((column for column in columns if column in labels), None)
     if both is not None:
         why = "a model would read the answer" if role == "text" else f"name another with {role}=…"
-        raise UserError(f"{file}: the column {both!r} is read as labels and as {role}; {why}")
+        raise UserError(f"{file}: the column {quote(both)} is read as labels and as {role}; {why}")
 
 
 def _named(file: str, names: Sequence[str], column: Column, role: str) -> str:
@@ -279,7 +279,7 @@ def _named(file: str, names: Sequence[str], column: Column, role: str) -> str:
             )
         return names[int(column)]
     raise UserError(
-        f"{file}: no column {column!r} for {role}; the columns are {quote_all(names)}; "
+        f"{file}: no column {quote(column)} for {role}; the columns are {quote_all(names)}; "
         f"name another with {role}=…"
     )
 
@@ -330,7 +330,7 @@ def _text_columns(
     if usual is None:
         raise UserError(
             f"{file}: which column holds the text? The columns are {quote_all(names)}; "
-            f"name it, as text={likely_roles({name: table[name] for name in left or names})[0]!r}, "
+            f"name it, as text={quote(likely_roles({n: table[n] for n in left or names})[0])}, "
             "or the columns of numbers and categories to learn from with features=…"
         )
     return (usual,), tuple(name for name in textual if name != usual)
@@ -362,8 +362,8 @@ def _feature_columns(
         strange = [name for name in (*named, *categories) if name not in known]
         if strange:
             raise UserError(
-                f"{file}: the column {strange[0]!r} is none of the features before, which are from "
-                f"{quote_all(known)}"
+                f"{file}: the column {quote(strange[0])} is none of the features before, which are "
+                f"from {quote_all(known)}"
             )
         for name in known:
             _named(file, list(table), name, "features")
@@ -393,7 +393,8 @@ def _columns_meant(
         columns = find_columns(list(table), str(column))
         if not columns:
             raise UserError(
-                f"{file}: no column {column!r} for {role}; the columns are {quote_all(list(table))}"
+                f"{file}: no column {quote(column)} for {role}; the columns are "
+                f"{quote_all(list(table))}"
             )
         found.update(dict.fromkeys(columns))
     return list(found)
@@ -479,8 +480,8 @@ def _label_columns(file: str, table: Table, options: ReadOptions) -> tuple[str, 
         return found
     raise UserError(
         f"{file}: which column holds the labels? The columns are {quote_all(names)}; "
-        f"name it, as labels={likely_roles(table)[1]!r} (one column of label sets, or several of "
-        "0 and 1)"
+        f"name it, as labels={quote(likely_roles(table)[1])} (one column of label sets, or several "
+        "of 0 and 1)"
     )
 
 

@@ -118,7 +118,7 @@ def _likely(fields: list[str], rows: Iterator[Row]) -> str:
     """Which of the columns seem to hold texts and labels, as arguments of the reader."""
     cells = [found for _, found in itertools.islice(rows, BLOCK_ROWS) if len(found) == len(fields)]
     text, labels = likely_roles({name: [row[i] for row in cells] for i, name in enumerate(fields)})
-    return f"text={text!r}, labels={labels!r}"
+    return f"text={quote(text)}, labels={quote(labels)}"
 
 
 def parse_rows(
