@@ -239,6 +239,7 @@ def run_fasttext(task: Task) -> dict[str, Any]:
 def run_zlpr(data: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
     """Our own training, by default as `zlpr train` runs it on the same parts."""
     from zlpr.data import Dataset
+    from zlpr.decoding import reliability_curve
     from zlpr.training import TrainingConfig, fit
 
     names = [str(number) for number in range(data["num_labels"])]
@@ -253,7 +254,13 @@ def run_zlpr(data: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
     result = fit(train, validation, TrainingConfig(**settings), test=test)
     assert result.test is not None
     decided = result.model.decoder(result.test.scores, features=result.test.features)
-    chosen = {**result.chosen, "rule": result.choice.rule.name}
+    curve = reliability_curve(test.labels, result.model.calibrator(result.test.scores))
+    chosen = {
+        **result.chosen,
+        "rule": result.choice.rule.name,
+        "calibration_error": curve.expected_calibration_error,
+        "label_calibration_error": curve.label_calibration_error,
+    }
     return {"decided": np.asarray(decided, dtype=bool), "chosen": chosen}
 
 

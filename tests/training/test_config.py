@@ -93,3 +93,19 @@ def test_what_describes_rather_than_judges_cannot_choose():
 def test_a_seed_that_not_every_library_takes_is_refused(seed):
     with pytest.raises(UserError, match=f"seed {seed}: expected a number from 0 to 4294967295"):
         TrainingConfig(seed=seed)
+
+
+@pytest.mark.parametrize(
+    ("given", "chosen", "decided"),
+    [
+        ({}, "micro_f1", "micro_f1"),
+        ({"metric": "subset_accuracy"}, "subset_accuracy", "subset_accuracy"),
+        ({"decode_metric": "example_f1"}, "example_f1", "example_f1"),
+        ({"metric": "average_precision"}, "average_precision", "micro_f1"),
+        ({"metric": "macro_f1", "decode_metric": "example_f1"}, "macro_f1", "example_f1"),
+    ],
+)
+def test_one_metric_that_is_asked_for_is_chosen_by_and_decided_for(given, chosen, decided):
+    config = TrainingConfig(**given)
+    assert (config.choice_metric, config.decision_metric) == (chosen, decided)
+    assert TrainingConfig.of(config.to_dict()) == config

@@ -301,7 +301,7 @@ def _judge(settings: CellSettings, shared: SharedInputs, fitted: _Fitted) -> Out
         )
         for metric in rules
     }
-    main = fitted.config.decode_metric
+    main = fitted.config.decision_metric
     evaluation = Evaluation(
         _decoded(settings, validation, own, rules, cuts, main),
         _decoded(settings, test, own, rules, cuts, main),
@@ -323,7 +323,7 @@ def _judge(settings: CellSettings, shared: SharedInputs, fitted: _Fitted) -> Out
 
 def _fit_rules(fitted: _Fitted, train_labels: Any) -> dict[str, decoding.Rule]:
     """A decoding rule per metric of label sets, fitted for it on validation."""
-    main = fitted.config.decode_metric
+    main = fitted.config.decision_metric
     rules: dict[str, decoding.Rule] = {main: fitted.result.model.decoder}
     for metric in METRICS:
         if metric.needs_decision and metric.name not in rules:

@@ -368,7 +368,7 @@ def _trained_unit(records: Sequence[RunRecord]) -> str:
 
 def _metrics(records: Sequence[RunRecord]) -> str:
     settings = [record.settings.training for record in records]
-    names = {str(s.get("metric") or s.get("decode_metric", "micro_f1")) for s in settings}
+    names = {str(s.get("metric") or s.get("decode_metric") or "micro_f1") for s in settings}
     return ", ".join(sorted(names))
 
 

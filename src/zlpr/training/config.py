@@ -20,6 +20,9 @@ AUTO = "auto"
 MOST_SEEDS = 2**32
 """Seeds are below: the most that every library takes that draws."""
 
+USUAL_METRIC = "micro_f1"
+"""What is decided for where nobody says."""
+
 EmptyCases = Literal["sklearn", "paper"]
 
 
@@ -50,12 +53,14 @@ class TrainingConfig:
             cross-validation on the validation part finds best; "zero" keeps the paper's bound;
             the other names are those of `zlpr.decoding`, of which those that read features are
             for kinds of models that have some.
-        decode_metric: what the rule is chosen and fitted for, on validation.
+        decode_metric: what the rule is chosen and fitted for, on validation; None is `metric` where
+            that is one of label sets, and Micro-F1 otherwise.
         threshold: predict the labels with a score above it; nothing is fitted.
         top: predict so many labels for every sample; nothing is fitted.
         min_probability: leave out labels below it, whatever the rule says.
         metric: what validation chooses by (regularisation, checkpoint, early stopping); None is
-            `decode_metric`, what the model will be judged by. A metric of label sets is that of a
+            `decode_metric`, what the model will be judged by. To name one of the two is to name
+            both, as far as both can be that. A metric of label sets is that of a
             rule fitted there and then, so that it does not collapse while early models are unsure.
         empty: what empty cases count in every figure, see `zlpr.metrics`; None is scikit-learn's
             convention, and the paper's where `preset` is "paper".
@@ -78,8 +83,11 @@ class TrainingConfig:
         "part finds best; zero keeps the paper's bound; or a rule of zlpr.decoding",
         metavar="RULE",
     )
-    decode_metric: str = setting(
-        "micro_f1", "what the rule is chosen and fitted for", metavar="METRIC"
+    decode_metric: str | None = setting(
+        None,
+        "what the rule is chosen and fitted for; --metric where that is one of label sets, else "
+        "micro_f1",
+        metavar="METRIC",
     )
     threshold: float | None = setting(
         None, "predict the labels with a score above it; no rule is fitted", metavar="T"
@@ -119,6 +127,9 @@ class TrainingConfig:
         if self.empty is None:
             by_preset = "paper" if getattr(self, "preset", "") == "paper" else "sklearn"
             object.__setattr__(self, "empty", by_preset)
+        if self.decode_metric is None:
+            asked = self.metric in decoding.DECISION_METRICS
+            object.__setattr__(self, "decode_metric", self.metric if asked else USUAL_METRIC)
         judging = map(metrics.info, metrics.available())
         judged = [metric.name for metric in judging if metric.larger_is_better is not None]
         for name, given, what, allowed in (
@@ -131,7 +142,7 @@ class TrainingConfig:
             ("decode", self.decode, "rule", (AUTO, *decoding.available())),
             (
                 "decode_metric",
-                self.decode_metric,
+                self.decision_metric,
                 "metric of label sets",
                 decoding.DECISION_METRICS,
             ),
@@ -172,9 +183,14 @@ class TrainingConfig:
         return self.loss if self.takes_loss() else "bce"
 
     @property
+    def decision_metric(self) -> str:
+        """The metric that label sets are decided for."""
+        return self.decode_metric or USUAL_METRIC
+
+    @property
     def choice_metric(self) -> str:
         """The metric that validation chooses by."""
-        return self.metric or self.decode_metric
+        return self.metric or self.decision_metric
 
     @property
     def convention(self) -> EmptyCases:

@@ -24,9 +24,9 @@ def choose_rule(
         config: names the rule, or leaves the choice to cross-validation.
         train_labels: labels of the training part, CSR.
         validation: what to choose and fit on.
-        metric: what to choose and fit for; `config.decode_metric` where None.
+        metric: what to choose and fit for; `config.decision_metric` where None.
     """
-    metric = metric or config.decode_metric
+    metric = metric or config.decision_metric
     if (config.threshold, config.top) != (None, None):
         bare = decoding.ZeroBound()
         rule = decoding.by_hand(
@@ -77,7 +77,7 @@ def validation_metric(config: TrainingConfig, y_true: Any, y_score: NDArray[np.f
     predicted = None
     if not by_scores:
         rule = quick_rule(config).fit(
-            y_true, y_score, config.decode_metric, empty=config.convention
+            y_true, y_score, config.decision_metric, empty=config.convention
         )
         predicted = rule(y_score)
     figures.update(y_true, y_score if by_scores else None, predicted)
