@@ -4,6 +4,7 @@ from zlpr.data import demo, download, plots, published, sources, statistics
 from zlpr.data.columns import Columns
 from zlpr.data.dataset import SPLIT_NAMES, Dataset, SplitName, split_name
 from zlpr.data.digest import data_digest
+from zlpr.data.feature_columns import FeatureColumns
 from zlpr.data.formats import FORMATS
 from zlpr.data.label_names import list_label_names
 from zlpr.data.reading import concatenate, files_behind, iterate, join_parts, load, read
@@ -25,6 +26,7 @@ __all__ = [
     "Block",
     "Columns",
     "Dataset",
+    "FeatureColumns",
     "ReadOptions",
     "SplitName",
     "SplitReport",
