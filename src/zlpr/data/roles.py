@@ -356,7 +356,7 @@ def _label_columns(file: str, table: Table, options: ReadOptions) -> tuple[str, 
     raise UserError(
         f"{file}: which column holds the labels? The columns are {quote_all(names)}; "
         f"name it, as labels={quote(likely_roles(table)[1])} (one column of label sets, or several "
-        "of 0 and 1)"
+        "of 0 and 1 or of true and false)"
     )
 
 
@@ -365,17 +365,19 @@ def _is_indicator(table: Table, name: str, *, named: bool = False) -> bool:
 
     The others are then errors: to ask for all of them would let one bad cell delete a label. Half
     of the cells is enough, unless the user named this one column: then it may hold label ids too,
-    and of 50 cells only one may be another.
+    and of 50 cells only one may be another. Columns of true and false are often no labels, and
+    count where they are named.
     """
     if name.lower() in LABEL_NAMES:
         return False
     values = table[name]
+    if named:
+        fitting = sum(isinstance(value, _CELL_TYPES) and value in INDICATORS for value in values)
+        return fitting > 0 and len(values) - fitting <= (len(values) + 40) // 50
     if bool in set(map(type, values)):
         return False
     fitting = sum(isinstance(value, _CELL_TYPES) and value in _ZERO_ONE for value in values)
     others = len(values) - fitting
-    if named:
-        return fitting > 0 and others <= (len(values) + 40) // 50
     if fitting and fitting >= others:
         return True
     return len(values) == 1 and (values[0] is None or str(values[0]).strip().isdecimal())
