@@ -504,7 +504,11 @@ class LabelCells:
         if kinds == {list} and _all_names(values):
             return list(values)
         if kinds == {list} and set(map(type, itertools.chain.from_iterable(values))) == {int}:
-            return [list(map(str, cell)) for cell in values]
+            names = [list(map(str, cell)) for cell in values]
+            for row, cell in enumerate(names):
+                if is_vector(cell):
+                    bad.report(row, self.column, _vector_problem(cell))
+            return names
         if kinds == {str}:
             try:
                 return list(map(self._known.__getitem__, values))
@@ -529,7 +533,11 @@ class LabelCells:
                 return _bracketed(text)
             self._check_delimiter(text)
         pieces = text.split(self.delimiter) if self.delimiter else [text]
-        return [piece.strip() for piece in pieces if piece.strip()]
+        names = [piece.strip() for piece in pieces if piece.strip()]
+        # Without a delimiter they may stand in a row: 0 0 1 0.
+        if is_vector(names if self.delimiter else text.split()):
+            raise ValueError(_vector_problem(text))
+        return names
 
     def _check_delimiter(self, text: str) -> None:
         """Refuse a cell that shows that the delimiter found in the first rows was wrong."""
@@ -574,7 +582,29 @@ def _label_list(value: Any) -> list[str]:
         if problem:
             raise ValueError(problem)
         names.append(str(label))
+    if is_vector(names):
+        raise ValueError(_vector_problem(value))
     return names
+
+
+def is_vector(names: Sequence[str]) -> bool:
+    """Whether the labels of a cell are 0 or 1 for every label there is, as networks take them.
+
+    A set of labels named 0 and 1 has neither twice.
+
+    Examples:
+        >>> is_vector(["0", "1", "0"]), is_vector(["0", "1"]), is_vector(["2", "2"])
+        (True, False, False)
+    """
+    distinct = set(names)
+    return len(distinct) < len(names) and distinct <= {"0", "1"}
+
+
+def _vector_problem(cell: object) -> str:
+    return (
+        f"{quote(cell)} is 0 or 1 for every label, where the names or numbers of those that hold "
+        "were expected; write these, or a column of 0 and 1 for each label"
+    )
 
 
 def _all_names(cells: Sequence[list[Any]]) -> bool:
