@@ -317,6 +317,32 @@ def test_split_writes_parts_that_load(method, tmp_path, capsys):
     assert restored.split.tolist() == data.split.tolist()
 
 
+def test_split_says_which_part_is_too_small_to_rely_on(tmp_path, capsys):
+    rows = "".join(f"text number {number},a\n" for number in range(12))
+    (tmp_path / "few.csv").write_text(f"text,labels\n{rows}")
+    how = (
+        "split",
+        tmp_path / "few.csv",
+        "--fractions",
+        "0.8",
+        "0",
+        "0.2",
+        "--method",
+        "stratified",
+    )
+    code, out, err = zlpr(capsys, *how, "--out", tmp_path / "o")
+    assert code == 0
+    size = next(line.split()[1] for line in out.splitlines() if line.startswith("test"))
+    assert f"note: only {size} test samples: figures on fewer than 50 tell little\n" in err
+    assert "validation" not in err  # none was wanted
+    (tmp_path / "three.csv").write_text("text,labels\none,a\ntwo,a\nthree,a\n")
+    _, _, err = zlpr(capsys, "split", tmp_path / "three.csv", "--out", tmp_path / "p")
+    assert "note: only 1 validation sample: what is chosen on fewer than 50" in err
+    assert "note: only 1 test sample: figures on" in err
+    _, _, err = zlpr(capsys, "split", "demo", "--out", tmp_path / "q")
+    assert "note" not in err
+
+
 def test_a_published_test_part_is_not_mixed_in_without_a_word(tmp_path, capsys):
     as_json(capsys, "split", "demo", "--out", tmp_path / "first")
     code, _, err = zlpr(capsys, "split", tmp_path / "first", "--out", tmp_path / "second")

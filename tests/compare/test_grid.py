@@ -1,6 +1,7 @@
 import tomllib
 from dataclasses import replace
 from importlib import resources
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +17,7 @@ from zlpr.compare.grid import (
     read_grid,
 )
 from zlpr.compare.records import LossSpec
-from zlpr.data import published
+from zlpr.data import load, published
 from zlpr.losses import registry
 
 FILE = """
@@ -54,6 +55,24 @@ def test_a_file_says_what_the_flags_say(tmp_path):
         .path.endswith("else/reviews.csv")
     )
     assert grid.training == {"metric": "micro_f1"}
+
+
+def test_files_that_reading_names_stand_beside_the_grid_too(tmp_path, monkeypatch):
+    place = tmp_path / "grids"
+    place.mkdir()
+    (place / "data.csv").write_text("text,labels\nx,0\ny,1\n")
+    (place / "names.txt").write_text("red\nblue\n")
+    entry = '{ path = "data.csv", read = { label_names = "names.txt" } }'
+    (place / "grid.toml").write_text(f'losses = ["zlpr"]\ndata = [{entry}]\n')
+    (made,) = cells(read_grid(place / "grid.toml"))
+    assert load(made.path, **made.read).label_names == ("red", "blue")
+    monkeypatch.chdir(place)
+    (here,) = cells(read_grid(Path("grid.toml")))
+    assert load(here.path, **here.read).label_names == ("red", "blue")
+    assert here.settings.hash() == made.settings.hash()  # wherever the files are
+    (place / "names.txt").write_text("red\ngreen\n")
+    (other,) = cells(read_grid(Path("grid.toml")))
+    assert other.settings.hash() != made.settings.hash()
 
 
 def test_every_misfit_of_a_file_is_named_at_once():

@@ -1,4 +1,5 @@
 import json
+import os
 from dataclasses import replace
 
 import pytest
@@ -96,3 +97,11 @@ def test_the_published_schema_fits_the_records(tmp_path):
     for made in (record(), record(loss="lsep"), record(fault="KeyError: 'x'")):
         validator.validate(json.loads(write_record(made, tmp_path).read_text()))
     assert not validator.is_valid({"schema": 1})
+
+
+def test_a_pipe_among_the_records_is_not_waited_for(tmp_path):
+    write_record(record(), tmp_path)
+    os.mkfifo(tmp_path / "pipe.json")
+    records, faults = read_records(tmp_path)
+    assert records == [record()]
+    assert faults == [f"{tmp_path / 'pipe.json'}: not a run record, for it is no regular file"]

@@ -28,7 +28,7 @@ def test_values_are_by_seed_and_rankers_decide_only_when_fitted():
     assert set(results.get(contest, "zlpr", OWN[0])) == {3, 5}
     assert not set(RANKING) & set(results.judged(contest, OWN[0]))
     assert set(RANKING) <= set(results.judged(contest, FITTED[0]))
-    assert results.test_shares[contest] == 100 / 800
+    assert results.test_share(contest, [3, 5]) == 100 / 800
 
 
 def test_failed_records_have_no_values():
@@ -38,16 +38,17 @@ def test_failed_records_have_no_values():
 
 def test_published_splits_do_not_vary():
     results = Results.from_records([record(split="published")])
-    assert results.test_shares[Contest("toy", "linear")] is None
+    assert results.test_share(Contest("toy", "linear"), [0]) is None
 
 
-def test_the_overlap_of_splits_is_the_mean_over_the_runs():
+def test_the_overlap_of_splits_is_the_mean_over_the_runs_that_are_compared():
     first, second = record(seed=0), record(seed=1)
     facts = replace(second.outcome.data, train=600, test=150)
     second = replace(second, outcome=replace(second.outcome, data=facts))
     for records in ([first, second], [second, first]):
-        share = Results.from_records(records).test_shares[Contest("toy", "linear")]
-        assert share == pytest.approx((100 / 800 + 150 / 600) / 2)
+        results, contest = Results.from_records(records), Contest("toy", "linear")
+        assert results.test_share(contest, [0, 1]) == pytest.approx((100 / 800 + 150 / 600) / 2)
+        assert results.test_share(contest, [1]) == 150 / 600
 
 
 @pytest.mark.parametrize(

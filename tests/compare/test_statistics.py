@@ -31,7 +31,8 @@ def results_of(table, column=SUBSET, share=0.125):
         for loss, figures in row.items():
             values[(contest, loss, column.metric.name, column.decoding)] = dict(enumerate(figures))
     losses = tuple(dict.fromkeys(loss for row in table.values() for loss in row))
-    return Results(tuple(settings), losses, values, dict.fromkeys(settings, share))
+    shares = dict.fromkeys(range(20), share)
+    return Results(tuple(settings), losses, values, dict.fromkeys(settings, shares))
 
 
 def test_recounting_the_paper_gives_its_summary_but_for_macro_f1():
@@ -185,6 +186,20 @@ def test_an_unfinished_grid_is_compared_on_the_seeds_that_are_there():
     stand = standing(results, contest, SUBSET)
     assert stand.best == ("b",)
     assert count_wins(results, SUBSET) == {"a": Wins(0, 0), "b": Wins(1, 0)}
+
+
+def test_the_overlap_is_that_of_the_seeds_compared():
+    """a lacks the seed whose split had a test part of another size."""
+    contest, figures = Contest("toy", "linear"), {"a": [0.80, 0.82], "b": [0.81, 0.85, 0.40]}
+    results = results_of({"toy": figures})
+    told = [
+        standing(
+            replace(results, test_shares={contest: {0: 0.1, 1: 0.2, 2: last}}), contest, SUBSET
+        )
+        for last in (0.15, 0.9)
+    ]
+    a, b = (dict(enumerate(figures[loss][:2])) for loss in "ab")
+    assert [stand.p_values["a"] for stand in told] == [paired_p_value(a, b, 0.15)] * 2
 
 
 def test_no_loss_is_best_where_no_two_have_a_seed_in_common():

@@ -93,7 +93,8 @@ def edit(saved, **changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"id2label": {"0": "a"}}, "expected"),
+        ({"id2label": {"0": "a"}}, "disagree on 'a': 0 in the one, none in the other"),
+        ({"label2id": []}, "id2label and label2id disagree"),
         ({"files": None}, "lacks 'files'"),
         ({"files": {"../other": "0"}}, "leaves the folder"),
         ({"zlpr_model": "tree"}, "tree"),
@@ -281,6 +282,32 @@ def test_two_labels_of_one_name(saved):
     (saved / "config.json").write_text(json.dumps(config))
     with pytest.raises(UserError, match="id2label: expected a name of its own for every label"):
         zlpr.load(saved)
+
+
+@pytest.mark.parametrize("place", ["id2label", "label2id"])
+def test_names_that_were_exchanged_in_one_of_their_two_places(saved, place):
+    config = json.loads((saved / "config.json").read_text())
+    held = config[place]
+    one, other, *_ = held
+    held[one], held[other] = held[other], held[one]
+    (saved / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UserError, match=r"config\.json.*id2label and label2id disagree on '.*both"):
+        zlpr.load(saved)
+
+
+def test_a_name_too_many(saved):
+    config = json.loads((saved / "config.json").read_text())
+    config["label2id"]["new"] = 99
+    (saved / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UserError, match="disagree on 'new': none in the one, 99 in the other"):
+        zlpr.load(saved)
+
+
+def test_a_folder_without_label2id_is_read(saved):
+    config = json.loads((saved / "config.json").read_text())
+    del config["label2id"]
+    (saved / "config.json").write_text(json.dumps(config))
+    assert zlpr.load(saved).label_names == fitted.result().model.label_names
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "vocabulary.json"])

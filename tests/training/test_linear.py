@@ -1,18 +1,22 @@
+import tempfile
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from scipy import sparse
 
+import zlpr
 from tests.models import fitted
 from zlpr._errors import UserError
-from zlpr.data import Dataset
+from zlpr.data import Dataset, read
 from zlpr.decoding import create
 from zlpr.metrics import average_precision, micro_f1
 from zlpr.training import Parts, TrainingConfig, fit, linear_checkpoint
 from zlpr.training.fitting import fit_parts
 from zlpr.training.linear_features import Scaling, extract_features
 from zlpr.training.regularisation import MOST_VALUES
-from zlpr.training.solvers import WholeData, choose_solver
+from zlpr.training.solvers import Solution, WholeData, choose_solver
 
 
 def same(one, other):
@@ -304,3 +308,61 @@ def test_scores_are_cut_at_zero_whatever_the_bound_of_the_loss(params):
     scores = [result.model.predict_scores(test.inputs) for result in (plain, moved)]
     assert np.abs(scores[0] - scores[1]).max() < 0.1  # the biases take the bound
     assert np.abs(plain.validation.scores - moved.validation.scores).max() < 0.1
+
+
+def table(rows, columns, **options):
+    """A table of named columns, read as a file of it would be."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "table.csv"
+        path.write_text("\n".join([columns, *rows]) + "\n")
+        return read(path, **options)
+
+
+def test_a_missing_number_of_a_table_is_the_mean_of_training(tmp_path):
+    generator = np.random.default_rng(0)
+    ages = generator.normal(50, 10, 300).round(1)
+    rows = [f"{age if i % 7 else ''},{int(age > 55)},{i % 2}" for i, age in enumerate(ages)]
+    whole = table(rows, "age,old,odd", features="age")
+    train, validation = whole.select(range(200)), whole.select(range(200, 300))
+    model = fit(train, validation, TrainingConfig(regularisation=0.1, refit=False)).model
+    there = [age for i, age in enumerate(ages[:200]) if i % 7]
+    np.testing.assert_allclose(model.means[0], np.mean(there), rtol=1e-6)
+    at_mean = model.predict_scores([[model.means[0], 1.0]])
+    np.testing.assert_array_equal(model.predict_scores([[np.nan, 1.0]]), at_mean)
+    model.save(tmp_path / "model")
+    again = zlpr.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict_scores([[np.nan, 1.0]]), at_mean)
+
+
+def test_scores_of_a_table_do_not_depend_on_its_units():
+    generator = np.random.default_rng(1)
+    values = generator.normal(size=(300, 2)).round(3)
+    rows = {
+        scale: [f"{a * scale + 3 * scale},{b},{int(a > 0)},{int(b > 0.5)}" for a, b in values]
+        for scale in (1.0, 1000.0)
+    }
+    scores = []
+    for scaled in rows.values():
+        whole = table(scaled, "a,b,first,second", labels=["first", "second"])
+        config = TrainingConfig(regularisation=0.1)
+        parts = (whole.select(range(200)), whole.select(range(200, 300)))
+        scores.append(fit(*parts, config).model.predict_scores(whole.features))
+    np.testing.assert_allclose(*scores, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("refit", [False, True])
+def test_a_fit_that_goes_nowhere_is_said(refit, caplog, monkeypatch):
+    """A loss whose gradient is not quite that of its value may show no way down."""
+
+    def nowhere(self, start, regularisation, report=None, checkpoint=None):
+        return Solution(start.clone(), 1.0, 0, 0.0)
+
+    train, validation, _ = fitted.parts()
+    fit(train, validation, TrainingConfig(regularisation=1.0, refit=refit))
+    assert not caplog.messages
+    monkeypatch.setattr(WholeData, "solve", nowhere)
+    result = fit(train, validation, TrainingConfig(loss="circle", refit=refit))
+    assert not result.model.weight.any()
+    assert "scores every sample alike" in caplog.messages[0]
+    said = ["the weights are those of the training part alone" in line for line in caplog.messages]
+    assert any(said) == refit

@@ -473,7 +473,7 @@ def add_split(parser: argparse.ArgumentParser) -> None:
 def run_split(args: argparse.Namespace) -> None:
     """Divide the data, write the parts and say how alike they are."""
     from zlpr.data import make_split, report_split, save, save_split
-    from zlpr.data.splits import usual_method
+    from zlpr.data.splits import small_parts, usual_method
 
     data = load_data(args.data, args)
     if data.split is not None and not args.mix_parts:
@@ -488,6 +488,8 @@ def run_split(args: argparse.Namespace) -> None:
         files = save(divided, args.out, overwrite=args.overwrite)
         save_split(divided, Path(args.out) / "split.json")
     report = report_split(divided)
+    for note in small_parts(report.sizes.get("validation"), report.sizes.get("test")):
+        say(f"note: {note}", error=True)
     if args.json:
         print_json({**dataclasses.asdict(report), "files": [str(file) for file in files]})
         return

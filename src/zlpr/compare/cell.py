@@ -151,11 +151,11 @@ _last_shared: tuple[tuple[Any, ...], SharedInputs] | None = None
 def _data_of(cell: Cell) -> Dataset:
     """The cell's data, read once for the cells that follow each other on it."""
     global _last_data
-    key = (cell.path, cell.settings.fingerprint, str(cell.settings.reading))
+    key = (cell.path, cell.settings.fingerprint, str(cell.read))
     if _last_data is None or _last_data[0] != key:
         _last_data = None  # free the memory before filling it again
-        data = load(cell.path, **cell.settings.reading)
-        if fingerprint(cell.path, cell.settings.reading) != cell.settings.fingerprint:
+        data = load(cell.path, **cell.read)
+        if fingerprint(cell.path, cell.read) != cell.settings.fingerprint:
             raise UserError(f"{cell.path}: changed while it was being compared on; start again")
         _last_data = (key, data)
     return _last_data[1]
@@ -166,7 +166,7 @@ def _shared(cell: Cell, dataset: Dataset | None) -> SharedInputs:
     global _last_shared
     settings = cell.settings
     reading = trainer_of(settings.model).reading(_config(settings, settings.loss.params))
-    data = (cell.path, settings.fingerprint, str(settings.reading), settings.split)
+    data = (cell.path, settings.fingerprint, str(cell.read), settings.split)
     key = (*data, settings.seed, settings.model, settings.model_fingerprint, reading)
     if _last_shared is None or _last_shared[0] != key:
         _last_shared = None  # free the memory before filling it again

@@ -39,6 +39,7 @@ from zlpr._typed_json import from_plain
 from zlpr.compare.records import CellSettings, LossSpec
 from zlpr.compare.version import code_version
 from zlpr.data import files_behind
+from zlpr.data.reading import options_that_name_files
 from zlpr.models.registry import DEFAULT, NO_LOSS, available, kind_of
 from zlpr.training.config import MOST_SEEDS, TrainingConfig
 from zlpr.training.parts import SPLIT_METHODS, SplitMethod
@@ -88,10 +89,17 @@ class Grid:
 
 @dataclass(frozen=True)
 class Cell:
-    """One training of the grid: its settings, and where its data is."""
+    """One training of the grid: its settings, and where its data is.
+
+    Attributes:
+        settings: everything that decides the outcome, wherever the files are.
+        path: a file, a folder, or "demo".
+        read: options of `zlpr.data.read`, those that name files with their places.
+    """
 
     settings: CellSettings
     path: str
+    read: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def group(self) -> tuple[str, str, int]:
@@ -108,7 +116,11 @@ def preset(name: str) -> Grid:
 
 
 def read_grid(path: Path, data_root: Path | None = None) -> Grid:
-    """Read a grid file; its data paths are relative to `data_root`, or to the file itself."""
+    """Read a grid file; its data paths are relative to `data_root`, or to the file itself.
+
+    So are the files that `read` names; models are found as `--model` finds them, from the current
+    folder.
+    """
     if not path.is_file():
         raise UserError(f"{path}: no such grid file")
     try:
@@ -171,12 +183,14 @@ def parse_loss(text: str) -> LossSpec:
 
 
 def with_root(grid: Grid, root: Path) -> Grid:
-    """The same grid with relative data paths taken from a folder."""
-    data = tuple(
-        entry if entry.path == "demo" else replace(entry, path=str(root / entry.path))
-        for entry in grid.data
-    )
-    return replace(grid, data=data)
+    """The same grid with relative paths of data, and of what names its labels, from a folder."""
+
+    def placed(entry: DataSpec) -> DataSpec:
+        path = entry.path if entry.path == "demo" else str(root / entry.path)
+        files = {name: str(root / entry.read[name]) for name in options_that_name_files(entry.read)}
+        return replace(entry, path=path, read={**entry.read, **files})
+
+    return replace(grid, data=tuple(map(placed, grid.data)))
 
 
 def with_losses(grid: Grid, losses: Sequence[LossSpec]) -> Grid:
@@ -253,7 +267,7 @@ def cells(grid: Grid) -> list[Cell]:
             CellSettings(
                 data=entry.title,
                 fingerprint=fingerprints[entry.title],
-                reading=entry.read,
+                reading=_without_places(entry.read),
                 split=entry.split or grid.split,
                 model=model,
                 model_fingerprint=of_models[model],
@@ -264,6 +278,7 @@ def cells(grid: Grid) -> list[Cell]:
                 empty=conventions[model],
             ),
             entry.path,
+            entry.read,
         )
         for entry in grid.data
         for model in models_of(grid, entry)
@@ -289,6 +304,11 @@ def fingerprint(path: str, read: Mapping[str, Any] | None = None) -> str:
         digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
     )
     return whole[:16]
+
+
+def _without_places(read: Mapping[str, Any]) -> dict[str, Any]:
+    """Reading options as a record keeps them: files by name, for their content is in the hash."""
+    return {**read, **{name: Path(read[name]).name for name in options_that_name_files(read)}}
 
 
 def _data_spec(entry: Any) -> DataSpec:

@@ -101,9 +101,9 @@ class RayWorkers:
         """Send a cell, and a reference to its data, to the slot's actor."""
         if slot not in self._actors:
             self._actors[slot] = self._launch()
-        key = (cell.path, str(cell.settings.reading))
+        key = (cell.path, str(cell.read))
         if key not in self._data:
-            self._data[key] = self._ray.put(load(cell.path, **cell.settings.reading))
+            self._data[key] = self._ray.put(load(cell.path, **cell.read))
         self._running[self._actors[slot].run.remote(cell, self._data[key])] = slot
 
     def wait(self, seconds: float) -> list[tuple[int, RunRecord | str]]:

@@ -277,6 +277,8 @@ def write_record(record: RunRecord, folder: Path) -> Path:
 
 def read_record(path: Path) -> RunRecord:
     """Read one record; a `UserError` names the file and the entry that does not fit."""
+    if not path.is_file():  # a pipe of that name would be waited for
+        raise UserError(f"{path}: not a run record, for it is no regular file")
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
         if isinstance(value, dict) and value.get("schema") != SCHEMA:

@@ -93,21 +93,26 @@ class Results:
         contests: data sets and models, in the order of the grid.
         losses: the losses' labels, in the order of the grid.
         values: the figures, as fractions.
-        test_shares: per contest, the mean over its runs of test size over training size, where
-            seeds redraw the split; None where every seed saw the same parts.
+        test_shares: per contest, test size over training size by seed, where seeds redraw the
+            split; empty where every seed saw the same parts.
         empty: what empty cases count in the figures, in one or both of the two ways.
     """
 
     contests: tuple[Contest, ...]
     losses: tuple[str, ...]
     values: Mapping[Key, Mapping[int, float]]
-    test_shares: Mapping[Contest, float | None]
+    test_shares: Mapping[Contest, Mapping[int, float]]
     empty: tuple[Empty, ...] = ("paper",)
 
     def get(self, contest: Contest, loss: str, column: Column) -> Mapping[int, float]:
         """Figure by seed; empty where the loss has none."""
         key = (contest, loss, column.metric.name, column.decoding)
         return self.values.get(key, {})
+
+    def test_share(self, contest: Contest, seeds: Iterable[int]) -> float | None:
+        """Test size over training size, the mean over these seeds; None where they share parts."""
+        shares = self.test_shares.get(contest, {})
+        return fmean(shares[seed] for seed in seeds) if shares else None
 
     def judged(self, contest: Contest, column: Column) -> tuple[str, ...]:
         """The losses that have a figure there."""
@@ -149,20 +154,19 @@ class Results:
         """Line up the finished records; the order of first appearance is kept."""
         done = [record for record in records if record.outcome is not None]
         values: dict[Key, dict[int, float]] = {}
-        shares: dict[Contest, list[float]] = {}
+        shares: dict[Contest, dict[int, float]] = {}
         for record in done:
             settings, data = record.settings, record.done.data
             contest = Contest(settings.data, settings.model)
-            share = shares.setdefault(contest, [])
+            share = shares.setdefault(contest, {})
             if settings.split != "published" and data.train:
-                share.append(data.test / data.train)
+                share[settings.seed] = data.test / data.train
             for metric, decoding, value in _figures(record):
                 key: Key = (contest, settings.loss.label, metric, decoding)
                 values.setdefault(key, {})[settings.seed] = value
         losses = tuple(dict.fromkeys(record.settings.loss.label for record in done))
         empty = tuple(dict.fromkeys(record.settings.empty for record in done))
-        means = {contest: fmean(share) if share else None for contest, share in shares.items()}
-        return cls(tuple(shares), losses, values, means, empty)
+        return cls(tuple(shares), losses, values, shares, empty)
 
     @classmethod
     def from_paper(cls) -> "Results":
@@ -178,7 +182,8 @@ class Results:
                             values[key] = {0: value / 100}
         contests = tuple(dict.fromkeys(key[0] for key in values))
         losses = (*published.DECIDING_LOSSES, *published.RANKING_LOSSES)
-        return cls(contests, losses, values, dict.fromkeys(contests, 0.125))
+        shares = {contest: {0: 0.125} for contest in contests}
+        return cls(contests, losses, values, shares)
 
 
 def largest_block(runs: Mapping[str, AbstractSet[T]]) -> AbstractSet[T]:

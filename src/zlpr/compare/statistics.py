@@ -215,7 +215,7 @@ def standing(
     means = {x: float(np.mean(list(values.values()))) for x, values in figures.items()}
     first = max(means, key=lambda x: column.metric.sign * means[x])
     best = tuple(x for x in means if printed(means[x]) == printed(means[first]))
-    share = results.test_shares.get(contest)
+    share = results.test_share(contest, next(iter(figures.values())))  # all have the same seeds
     rivals = [x for x in figures if x != first]
     raw = {x: paired_p_value(figures[first], figures[x], share) for x in rivals}
     tested = {x: p for x, p in raw.items() if p is not None}

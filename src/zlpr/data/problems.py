@@ -45,7 +45,9 @@ class Problems:
         """Report one bad row by its line and, where known, its column (a number or a name)."""
         place = f"{self.unit} {line}"
         if column is not None:
-            place += f", column {column!r}" if isinstance(column, str) else f", column {column}"
+            place += (
+                f", column {quote(column)}" if isinstance(column, str) else f", column {column}"
+            )
         self.count += 1
         if len(self.shown) < SHOWN:
             self.shown.append((line, f"{place}: {message}"))

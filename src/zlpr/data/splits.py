@@ -368,16 +368,25 @@ def check_parts(
             f"{name}: {found}: nothing can be chosen on that; give more data, or a larger "
             "validation part"
         )
+    return small_parts(len(validation), None if test is None else len(test) or None)
+
+
+def small_parts(validation: int | None, test: int | None) -> tuple[str, ...]:
+    """A sentence for each part of fewer than `SMALL_PART` samples, with its number.
+
+    Args:
+        validation: how many samples the validation part has; None where there is none.
+        test: as `validation`.
+    """
     notes = []
-    if len(validation) < SMALL_PART:
+    if validation is not None and validation < SMALL_PART:
         notes.append(
-            f"only {len(validation)} validation samples: what is chosen on fewer than {SMALL_PART} "
-            "is chosen by chance"
+            f"only {counted(validation, 'validation sample')}: what is chosen on fewer than "
+            f"{SMALL_PART} is chosen by chance"
         )
-    if test is not None and 0 < len(test) < SMALL_PART:
+    if test is not None and test < SMALL_PART:
         notes.append(
-            f"only {counted(len(test), 'test sample')}: figures on fewer than {SMALL_PART} tell "
-            "little"
+            f"only {counted(test, 'test sample')}: figures on fewer than {SMALL_PART} tell little"
         )
     return tuple(notes)
 

@@ -12,7 +12,7 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +129,7 @@ def _read_model(folder: Path, config: Mapping[str, Any]) -> FittedModel:
     names = [config["id2label"][str(i)] for i in range(len(config["id2label"]))]
     if len(set(names)) != len(names) or not all(isinstance(name, str) for name in names):
         raise ValueError("id2label: expected a name of its own for every label")
+    _check_numbers(names, config.get("label2id"))
     training = config["training"]
     shared = {
         "label_names": names,
@@ -146,6 +147,21 @@ def _read_model(folder: Path, config: Mapping[str, Any]) -> FittedModel:
         ),
     }
     return saved_as(config["zlpr_model"]).load_class().load_parts(folder, config, shared)
+
+
+def _check_numbers(names: Sequence[str], label2id: object) -> None:
+    """Refuse names that were edited, or put in another order, in one of their two places."""
+    numbers = {name: number for number, name in enumerate(names)}
+    if label2id is None or label2id == numbers:
+        return
+    held = label2id if isinstance(label2id, dict) else {}
+    first = next((name for name in names if held.get(name) != numbers[name]), None)
+    if first is None:
+        first = next(name for name in held if name not in numbers)
+    raise ValueError(
+        f"id2label and label2id disagree on {first!r}: {numbers.get(first, 'none')} in the one, "
+        f"{held.get(first, 'none')} in the other; change both or neither"
+    )
 
 
 def _read_metrics(folder: Path) -> dict[str, dict[str, float]]:

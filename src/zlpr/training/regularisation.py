@@ -1,5 +1,6 @@
 """The path of regularisations: fits of the linear model, one of which validation picks."""
 
+import logging
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,6 +25,8 @@ from zlpr.training.solvers import Solver, WholeData, choose_solver
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+_log = logging.getLogger("zlpr.training")
 
 # Values of the regularisation: the scale of loss and features first, so that a loss and twice that
 # loss get the same model, then by this ratio in the direction in which validation improves.
@@ -53,6 +56,12 @@ def train_linear(
         claim(checkpoint, run)
     search = _Search(solver, features.validation, validation.labels, config, progress, checkpoint)
     best = search.run()
+    if best.steps == 0:  # from a start without weights, for a fit that starts warm gains something
+        _log.warning(
+            "%s: no step from a model without weights lowered the loss, so that it has none and "
+            "scores every sample alike",
+            config.loss,
+        )
     weight, bias = solver.model(search.saved.parameters)
     scores = search.best_scores
     if scores is None:  # the best fit is a killed run's
@@ -66,7 +75,14 @@ def train_linear(
         as_given = features.read(validation.inputs)
     record = TrainingRecord(loss=config.loss)
     return Trained(
-        model=LinearModel(train.label_names, weight, bias, features.text_features, record=record),
+        model=LinearModel(
+            train.label_names,
+            weight,
+            bias,
+            features.text_features,
+            record=record,
+            means=features.means,
+        ),
         history=tuple(search.history),
         chosen={"regularisation": best.regularisation},
         validation_scores=scores,
@@ -130,6 +146,12 @@ class _Search:
         """Weights and biases on all that there is, from the best attempt's."""
         solution = solver.solve(self.saved.parameters, best.regularisation)
         check_finite(solution.loss, self.config)
+        if solution.steps == 0:
+            _log.warning(
+                "%s: no step lowered the loss on training and validation part together; the "
+                "weights are those of the training part alone",
+                self.config.loss,
+            )
         line = TrainingProgress(
             "training and validation part",
             solution.steps,

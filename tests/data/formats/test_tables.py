@@ -138,6 +138,16 @@ def test_a_table_whose_header_cannot_be_told(tmp_path):
     assert _read(tmp_path, "q,r\nx,a\n", text=0, labels=1).label_sets() == [("r",), ("a",)]
 
 
+@pytest.mark.parametrize(
+    "content", ["{0},r\nx,a\n", "text,{0}\nx,a\n", "{0}\tlabel\nx,a\n", "text,{0}\nx,1\ny,7\n"]
+)
+def test_a_refusal_is_short_where_a_columns_name_is_not(tmp_path, content):
+    for how in ({}, {"text": "w" * 5000}):
+        with pytest.raises(UserError) as refused:
+            _read(tmp_path, content.format("long name " * 500), **how)
+        assert len(str(refused.value).removeprefix(str(tmp_path))) < 400
+
+
 def test_tsv_in_the_quoting_of_spreadsheets(tmp_path):
     data = _read(tmp_path, 'text\tlabels\n"say ""hi""\tall"\ta\nplain\tb\n', "a.tsv")
     assert list(data.texts) == ['say "hi"\tall', "plain"]

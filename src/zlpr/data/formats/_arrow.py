@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from zlpr._errors import UserError
+from zlpr.data.problems import quote
 
 BATCH_ROWS = 2000
 
@@ -73,7 +74,7 @@ def class_names(features: Any) -> dict[str, tuple[str, ...]]:
             if isinstance(names, list) and names:
                 found[column] = tuple(map(str, names))
                 if len(set(found[column])) != len(names):
-                    raise ValueError(f"two classes of {column!r} have the same name")
+                    raise ValueError(f"two classes of {quote(column)} have the same name")
     return found
 
 

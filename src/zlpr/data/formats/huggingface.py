@@ -153,7 +153,7 @@ def _parts(data: Mapping[str, Iterator[Batch]], problems: Problems) -> dict[Spli
     for name, part in data.items():
         known = split_name(name)
         if known is None or known in found:
-            problems.notes.append(f"{problems.name}: left out the part {name!r}")
+            problems.notes.append(f"{problems.name}: left out the part {quote(name)}")
         else:
             found[known] = part
     if not found:
