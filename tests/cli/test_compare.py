@@ -238,3 +238,14 @@ def test_groups_that_are_named_are_kept_together_unless_a_split_is_named(tmp_pat
     splits, faults = check("--group", "user", "--split", "stratified")
     assert splits == {"stratified"}
     assert "has groups, which a stratified split does not keep together" in faults[0]
+
+
+def test_a_table_is_compared_on_by_its_named_columns(tmp_path, capsys):
+    rows = [f"{i % 50},{'rg'[i % 2]},{int(i % 50 > 25)},{i % 2}" for i in range(300)]
+    (tmp_path / "a.csv").write_text("\n".join(["size,colour,large,green", *rows]) + "\n")
+    command = ["compare", "--data", str(tmp_path / "a.csv"), "--out", str(tmp_path / "out")]
+    columns = ["--features-columns", "size", "colour", "--losses", "zlpr", "--seeds", "1"]
+    assert main([*command, *columns, "--json"]) == 0
+    figures = json.loads(capsys.readouterr().out)["figures"]
+    values = [f["mean"] for f in figures if f["metric"] == "micro_f1" and f["decoding"] == "own"]
+    assert values[0] > 0.9

@@ -5,12 +5,13 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 import sklearn.metrics
 
 import zlpr
 from zlpr.cli.main import main
-from zlpr.data import demo, load
+from zlpr.data import Columns, demo, load
 from zlpr.metrics import evaluate
 from zlpr.metrics.table import in_words
 from zlpr.training import divide
@@ -434,3 +435,61 @@ def test_groups_that_are_named_are_kept_together(tmp_path, capsys):
     assert main(["evaluate", str(tmp_path / "m"), str(tmp_path / "g.csv"), "--json"]) == 0
     shown = capsys.readouterr()
     assert json.loads(shown.out)["samples"] == len(parts.test)
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """A table of numbers and categories, the labels following from them."""
+    folder = tmp_path_factory.mktemp("measured")
+    draw = np.random.default_rng(0)
+    for name, rows, colours in (("people", 400, "rgb"), ("new", 40, "rgbx")):
+        lines = ["nr,age,colour,month,old,hot"]
+        for number in range(rows):
+            age, colour = draw.integers(20, 90), draw.choice(list(colours))
+            shown = age if draw.random() < 0.9 else "NA"
+            month = draw.integers(2, 13)
+            lines.append(f"{number},{shown},{colour},{month},{int(age > 60)},{int(colour == 'r')}")
+        (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def test_a_table_of_numbers_and_categories_from_training_to_prediction(
+    measured, tmp_path, capsys, caplog
+):
+    model, columns = tmp_path / "model", ["--features-columns", "age:month", "--id", "nr"]
+    command = ["train", str(measured / "people.csv"), *columns, "--categorical-columns", "month"]
+    assert main([*command, "--out", str(model)]) == 0
+    printed = capsys.readouterr().out
+    assert "numbers from 'age' and categories from 'colour', 'month'" in printed
+    assert "inputs: 16 features a sample" in printed
+    figures = json.loads((model / "metrics.json").read_text())["test"]
+    assert figures["micro_f1"] > 0.9
+    card = (model / "README.md").read_text()
+    assert "numbers from 'age' and categories from 'colour', 'month'" in card
+    assert "tabular-classification" in card
+    assert main(["evaluate", str(model), str(measured / "new.csv"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["metrics"]["micro_f1"] > 0.9
+    out = tmp_path / "predicted.jsonl"
+    new = str(measured / "new.csv")
+    assert main(["predict", str(model), "--file", new, "--out", str(out)]) == 0
+    said = [record.getMessage() for record in caplog.records]
+    unknown = [text for text in said if "a category that training did not have ('x')" in text]
+    assert len(unknown) == 2  # once by each command
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    data = load(new, like=Columns.from_json(zlpr.load(model).record.data["columns"]))
+    assert [tuple(row["labels"]) for row in rows] == zlpr.load(model).predict(data.features)
+    assert [row["id"] for row in rows] == data.ids
+
+
+def test_files_of_a_table_s_other_parts_have_the_same_features(measured, tmp_path, capsys):
+    command = ["train", str(measured / "people.csv"), "--test", str(measured / "new.csv")]
+    columns = ["--features-columns", "age", "colour", "--labels", "old", "--labels", "hot"]
+    assert main([*command, *columns, "--out", str(tmp_path / "model")]) == 0
+    figures = json.loads((tmp_path / "model" / "metrics.json").read_text())
+    assert figures["test"]["micro_f1"] > 0.9
+
+
+def test_all_numbers_are_features_where_there_is_no_text(measured, tmp_path, capsys):
+    command = ["train", str(measured / "people.csv"), "--id", "nr", "--out", str(tmp_path / "m")]
+    assert main(command) == 0
+    assert "numbers from 'age', 'month', labels from 2 columns" in capsys.readouterr().out

@@ -127,7 +127,7 @@ def test_the_likeliest_text_is_taken_and_the_others_are_said(
 
 def test_where_no_column_looks_like_a_text_the_user_is_asked(tmp_path):
     with pytest.raises(UserError, match="which column holds the text"):
-        read(_csv(tmp_path, ["1,2,x"], "a,b,tags"))
+        read(_csv(tmp_path, ["p,q,x"], "a,b,tags"))
 
 
 def test_the_text_that_the_user_names_is_no_label(tmp_path):

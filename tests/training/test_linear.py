@@ -1,11 +1,15 @@
+import tempfile
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from scipy import sparse
 
+import zlpr
 from tests.models import fitted
 from zlpr._errors import UserError
-from zlpr.data import Dataset
+from zlpr.data import Dataset, read
 from zlpr.decoding import create
 from zlpr.metrics import average_precision, micro_f1
 from zlpr.training import Parts, TrainingConfig, fit, linear_checkpoint
@@ -304,6 +308,46 @@ def test_scores_are_cut_at_zero_whatever_the_bound_of_the_loss(params):
     scores = [result.model.predict_scores(test.inputs) for result in (plain, moved)]
     assert np.abs(scores[0] - scores[1]).max() < 0.1  # the biases take the bound
     assert np.abs(plain.validation.scores - moved.validation.scores).max() < 0.1
+
+
+def table(rows, columns, **options):
+    """A table of named columns, read as a file of it would be."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "table.csv"
+        path.write_text("\n".join([columns, *rows]) + "\n")
+        return read(path, **options)
+
+
+def test_a_missing_number_of_a_table_is_the_mean_of_training(tmp_path):
+    generator = np.random.default_rng(0)
+    ages = generator.normal(50, 10, 300).round(1)
+    rows = [f"{age if i % 7 else ''},{int(age > 55)},{i % 2}" for i, age in enumerate(ages)]
+    whole = table(rows, "age,old,odd", features="age")
+    train, validation = whole.select(range(200)), whole.select(range(200, 300))
+    model = fit(train, validation, TrainingConfig(regularisation=0.1, refit=False)).model
+    there = [age for i, age in enumerate(ages[:200]) if i % 7]
+    np.testing.assert_allclose(model.means[0], np.mean(there), rtol=1e-6)
+    at_mean = model.predict_scores([[model.means[0], 1.0]])
+    np.testing.assert_array_equal(model.predict_scores([[np.nan, 1.0]]), at_mean)
+    model.save(tmp_path / "model")
+    again = zlpr.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict_scores([[np.nan, 1.0]]), at_mean)
+
+
+def test_scores_of_a_table_do_not_depend_on_its_units():
+    generator = np.random.default_rng(1)
+    values = generator.normal(size=(300, 2)).round(3)
+    rows = {
+        scale: [f"{a * scale + 3 * scale},{b},{int(a > 0)},{int(b > 0.5)}" for a, b in values]
+        for scale in (1.0, 1000.0)
+    }
+    scores = []
+    for scaled in rows.values():
+        whole = table(scaled, "a,b,first,second", labels=["first", "second"])
+        config = TrainingConfig(regularisation=0.1)
+        parts = (whole.select(range(200)), whole.select(range(200, 300)))
+        scores.append(fit(*parts, config).model.predict_scores(whole.features))
+    np.testing.assert_allclose(*scores, rtol=2e-3, atol=2e-3)
 
 
 @pytest.mark.parametrize("refit", [False, True])

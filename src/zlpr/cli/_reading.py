@@ -22,6 +22,23 @@ def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
         "--text", metavar="COLUMN", type=words, action="append", help="text column; may repeat"
     )
     group.add_argument(
+        "--features-columns",
+        metavar="COLUMN",
+        type=words,
+        nargs="+",
+        action="extend",
+        help="columns of numbers and categories to learn from instead of a text: names, "
+        "'sensor_*', or first:last; all columns of numbers where there is no text",
+    )
+    group.add_argument(
+        "--categorical-columns",
+        metavar="COLUMN",
+        type=words,
+        nargs="+",
+        action="extend",
+        help="those that are categories although they hold numbers",
+    )
+    group.add_argument(
         "--labels",
         metavar="COLUMN",
         type=words,
@@ -85,6 +102,8 @@ def reading_options(args: argparse.Namespace) -> dict[str, Any]:
     return {
         "format": args.format,
         "text": _one_or_all(args.text),
+        "features": args.features_columns,
+        "categories": args.categorical_columns,
         "labels": _one_or_all(args.labels),
         "label_delimiter": args.label_delimiter,
         "label_names": args.label_names,

@@ -4,6 +4,7 @@ import argparse
 import os
 import shutil
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from zlpr.cli._reading import add_reading_arguments, load_data
 from zlpr.cli._settings import add_settings, given_settings
 
 if TYPE_CHECKING:
-    from zlpr.data import Dataset
+    from zlpr.data import Columns, Dataset
     from zlpr.training import FitResult, Parts, TrainingConfig
 
 EXAMPLE = "zlpr train reviews.csv --out reviews-model"
@@ -115,9 +116,17 @@ def _parts(args: argparse.Namespace, seed: int) -> "Parts":
         raise UserError(f"{args.data}: comes divided; leave --validation and --test out")
     if args.split is not None and args.validation is not None:
         raise UserError("--split: nothing is divided where --validation is given; leave one out")
-    validation = None if args.validation is None else load_data(args.validation, args)
-    test = None if args.test is None else load_data(args.test, args)
+    like = _like(data)
+    validation = None if args.validation is None else load_data(args.validation, args, like)
+    test = None if args.test is None else load_data(args.test, args, like)
     return combine(data, validation, test, seed, args.split)
+
+
+def _like(train: "Dataset") -> "Columns | None":
+    """How the other parts are read: for the same features, where a table gave them."""
+    if train.columns is None or train.columns.features is None:
+        return None
+    return replace(train.columns, labels=(), num_features=None)
 
 
 def _checkpoint(out: Path, args: argparse.Namespace, first: bool) -> tuple[Path, str]:
@@ -153,7 +162,7 @@ def _describe(train: "Dataset", validation: "Dataset", test: "Dataset | None") -
         if not any(map(str.isalpha, "".join(train.texts[:1_000]))):
             say(
                 "  note: the texts hold no letters; numbers are better given as features, "
-                "in an svm or ARFF file"
+                "with --features-columns, or in an svm or ARFF file"
             )
     without = int((np.diff(train.labels.indptr) == 0).sum())
     say(

@@ -6,6 +6,7 @@ from typing import Any
 
 from zlpr._counted import counted
 from zlpr._typed_json import from_plain, to_plain
+from zlpr.data.feature_columns import FeatureColumns
 from zlpr.data.problems import quote, quote_all
 
 _SHOWN = 6
@@ -27,6 +28,7 @@ class Columns:
         header: whether the columns have names; else they are "column 0", "column 1", …
         numbered: whether labels are numbers that count names, listed elsewhere, from 0.
         num_features: the width of the feature matrix; None for texts.
+        features: the columns of a table that it was made from, where it was.
         also_text: columns that look like texts and were not chosen; not kept in JSON.
         unread: columns that were not looked at otherwise; not kept in JSON.
 
@@ -49,13 +51,16 @@ class Columns:
     header: bool = True
     numbered: bool = False
     num_features: int | None = None
+    features: FeatureColumns | None = None
     also_text: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
 
     def describe(self) -> str:
         """One line that says what was read, for people."""
         said = []
-        if self.num_features is not None:
+        if self.features is not None:
+            said.append(self.features.describe(_SHOWN))
+        elif self.num_features is not None:
             said.append(counted(self.num_features, "feature"))
         if self.text:
             unchosen = f" (not from {quote_all(self.also_text, _SHOWN)})" if self.also_text else ""

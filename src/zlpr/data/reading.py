@@ -18,6 +18,7 @@ from zlpr._escape import from_system
 from zlpr.data import demo
 from zlpr.data.columns import Columns
 from zlpr.data.dataset import SPLIT_NAMES, Dataset, SplitName, split_name
+from zlpr.data.feature_columns import FeatureEncoder
 from zlpr.data.files import file_faults, plain_suffix
 from zlpr.data.formats import FORMATS, SUFFIXES, Format, find_format, huggingface, info, mulan, svm
 from zlpr.data.label_names import (
@@ -41,6 +42,8 @@ def read(
     *,
     format: str | None = None,  # noqa: A002 - the word that users look for
     text: Column | Sequence[Column] | None = None,
+    features: Column | Sequence[Column] | None = None,
+    categories: Column | Sequence[Column] | None = None,
     labels: Column | Sequence[Column] | None = None,
     id: Column | Literal[False] | None = None,  # noqa: A002
     group: Column | None = None,
@@ -73,6 +76,10 @@ def read(
         path: the file; gzip, bzip2 and xz are read as they are.
         format: its format, where the name does not tell.
         text: the column of the texts, or several that are joined by a space.
+        features: columns of a table to learn from instead of a text, by name, position, pattern
+            (``"sensor_*"``) or range (``"first:last"``): numbers, and others as categories, of
+            which each value is a feature. None takes all columns of numbers where there is no text.
+        categories: those that are categories although they hold numbers.
         labels: the column of label sets, or a list of columns of 0 and 1, one per label.
         id: the column of identifiers; False for none.
         group: the column of groups that a split keeps together.
@@ -97,6 +104,8 @@ def read(
     """
     options = ReadOptions(
         text=text,
+        features=features,
+        categories=categories,
         labels=labels,
         id=id,
         group=group,
@@ -128,8 +137,8 @@ def read_with(
 ) -> Dataset:
     """`read` for callers that already hold the options."""
     problems = Problems(str(path), skip=skip_bad_rows)
-    builder = _Builder(problems, options.label_names, unknown_labels)
     chosen, options = _format_and_options(path, options, format)
+    builder = _Builder(problems, options.label_names, unknown_labels, options.like)
     for block in chosen.read_blocks(path, options, problems):
         builder.add(block)
     return builder.finish(path, chosen.name)
@@ -213,9 +222,14 @@ class _Builder:
     """Gathers blocks of rows into one `Dataset`, holding texts and numbers only."""
 
     def __init__(
-        self, problems: Problems, label_names: Sequence[str] | None, unknown: UnknownLabels
+        self,
+        problems: Problems,
+        label_names: Sequence[str] | None,
+        unknown: UnknownLabels,
+        like: Columns | None,
     ) -> None:
         self.problems = problems
+        self.like = like
         self.unknown = unknown
         self.unknown_counts: dict[str, int] = {}
         self.label_names = None if label_names is None else tuple(label_names)
@@ -229,6 +243,7 @@ class _Builder:
         self.groups: list[str] = []
         self.split: list[str] = []
         self.columns: Columns | None = None
+        self.cells: list[Mapping[str, Any]] = []
 
     def add(self, block: Block) -> None:
         """Take the rows of one block."""
@@ -250,6 +265,8 @@ class _Builder:
                 getattr(self, name).extend(values)
         if block.features is not None:
             self.features.append(block.features)
+        if block.cells is not None:
+            self.cells.append(block.cells)
 
     def _declare(self, names: tuple[str, ...]) -> None:
         """Take the labels that a block declares: those of all parts, though they should agree."""
@@ -289,6 +306,7 @@ class _Builder:
             lines=kept(block.lines),
             texts=kept(block.texts),
             features=None if block.features is None else block.features[keep],
+            cells=None if block.cells is None else _select_cells(block.cells, keep),
             ids=kept(block.ids),
             groups=kept(block.groups),
             split=kept(block.split),
@@ -310,6 +328,7 @@ class _Builder:
             raise UserError(f"{path}: no rows")
         notes.append(self.numbers.note(str(path)))
         names, labels = self._label_matrix()
+        columns = self._encode(str(path), notes)
         if self.label_names is None and self.declared is None:
             delimiter = self.columns.label_delimiter if self.columns is not None else None
             notes += [f"{path}: {doubt}" for doubt in doubts(names, delimiter)]
@@ -318,13 +337,13 @@ class _Builder:
             _log.warning(note)
         features = _stacked(self.features) if self.features else None
         width = None if features is None else int(features.shape[1])
-        columns = replace(self.columns or Columns(), format=format, num_features=width)
+        columns = replace(columns or Columns(), format=format, num_features=width)
         if self.numbers.numbered:
             columns = replace(columns, numbered=True)
         return Dataset(
             labels=labels,
             label_names=names,
-            texts=None if self.features else self.texts,
+            texts=None if features is not None else self.texts,
             features=features,
             ids=self.ids or None,
             groups=self.groups or None,
@@ -333,6 +352,20 @@ class _Builder:
             notes=kept,
             columns=columns,
         )
+
+    def _encode(self, file: str, notes: list[str | None]) -> Columns | None:
+        """Make features of a table's cells, as another file's or by what these hold."""
+        columns = self.columns
+        if columns is None or columns.features is None:
+            return columns
+        held = columns.features
+        cells = {name: _joined_cells([part[name] for part in self.cells]) for name in held.columns}
+        if self.like is None or self.like.features != held:
+            held = held.learn(file, cells)
+        encoder = FeatureEncoder(held)
+        self.features = [encoder.encode(cells)]
+        notes += encoder.notes(file)
+        return replace(columns, features=held)
 
     def _blank_groups_note(self) -> str | None:
         blank = self.groups.count("")
@@ -373,6 +406,19 @@ class _Builder:
         )
         labels.sum_duplicates()
         return names, labels
+
+
+def _select_cells(cells: Mapping[str, Any], rows: Sequence[int]) -> dict[str, Any]:
+    return {
+        name: values[rows] if isinstance(values, np.ndarray) else [values[row] for row in rows]
+        for name, values in cells.items()
+    }
+
+
+def _joined_cells(parts: Sequence[Any]) -> Any:
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)
+    return list(itertools.chain.from_iterable(parts))
 
 
 def _stacked(features: Sequence[Any]) -> Any:
@@ -567,7 +613,8 @@ def iterate(
 ) -> Iterator[Block]:
     """The rows of a file as they are read, without holding the file: for data larger than memory.
 
-    A bad row raises when it is reached; rows before it have been given already.
+    A bad row raises when it is reached; rows before it have been given already. Features of a
+    table are those of the data that it is read `like`; without one, blocks hold `cells` alone.
 
     Args:
         path: the file.
@@ -583,10 +630,15 @@ def iterate(
     rows = 0
     file = Path(path)
     chosen, options = _format_and_options(file, ReadOptions(**how), format)
+    known = None if options.like is None else options.like.features
+    encoder = None if known is None else FeatureEncoder(known)
     for block in chosen.read_blocks(file, options, problems):
         rows += len(block.labels)
         block.columns = replace(block.columns or Columns(), format=chosen.name)
+        if encoder is not None and block.cells is not None and block.columns.features == known:
+            block.features = encoder.encode(block.cells)
         yield block
-    for note in (problems.finish(rows), *problems.notes):
+    unknown = () if encoder is None else encoder.notes(str(path))
+    for note in (problems.finish(rows), *problems.notes, *unknown):
         if note:
             _log.warning(note)

@@ -10,11 +10,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+import numpy as np
+
 from zlpr._errors import UserError
 from zlpr.data.columns import Columns
 from zlpr.data.dataset import split_name
+from zlpr.data.feature_columns import (
+    FeatureColumns,
+    Numbers,
+    are_numbers,
+    find_columns,
+    is_blank,
+    number_of,
+)
 from zlpr.data.problems import Problems, quote, quote_all
-from zlpr.data.rows import Block, Column, ReadOptions, is_position
+from zlpr.data.rows import Block, Column, ReadOptions, is_position, listed
 
 TEXT_NAMES = (
     *("text", "texts", "sentence", "content", "comment_text", "comment", "body", "message"),
@@ -94,6 +104,7 @@ class Roles:
         held = self.columns
         texts = _joined([_strings(table[name], name, bad) for name in held.text])
         labels = self.parse_labels(table, bad)
+        cells = None if held.features is None else _cells(table, held.features, bad)
         ids = None if held.id is None else _keys(table[held.id], held.id, bad)
         groups = None if held.group is None else _groups(table[held.group], held.group, bad)
         split = None if held.split is None else _parts(table[held.split], held.split, bad)
@@ -105,10 +116,17 @@ class Roles:
                 return values
             return [value for row, value in enumerate(values) if row not in bad]
 
+        if cells is not None and bad:
+            good = np.array([row not in bad for row in range(len(lines))])
+            cells = {
+                name: values[good] if isinstance(values, np.ndarray) else kept(values)
+                for name, values in cells.items()
+            }
         return Block(
             labels=kept(labels),
             lines=kept(lines),
-            texts=kept(texts),
+            texts=kept(texts) if held.text else None,
+            cells=cells,
             ids=kept(ids),
             groups=kept(groups),
             split=kept(split),
@@ -144,8 +162,19 @@ def find_roles(
     taken |= {name for name in (identifier, group, split) if name is not None}
     if not options.labelled:
         taken |= {name for name in names if name.lower() in LABEL_NAMES}
-    text, also_text = _text_columns(file, table, options.text, taken)
-    roles = {"text": text, "id": (identifier,), "group": (group,), "split": (split,)}
+    text: tuple[str, ...] = ()
+    also_text: tuple[str, ...] = ()
+    features = _feature_columns(file, table, options, taken)
+    if features is None:
+        text, also_text = _text_columns(file, table, options.text, taken)
+    held = () if features is None else features.columns
+    roles = {
+        "text": text,
+        "features": held,
+        "id": (identifier,),
+        "group": (group,),
+        "split": (split,),
+    }
     for role, columns in roles.items():
         _refuse_answers(file, label_columns, columns, role)
     indicators = options.labelled and (
@@ -168,9 +197,10 @@ def find_roles(
         parser = LabelCells(label_columns[0], *_cell_style(table[label_columns[0]], options))
         delimiter = parser.delimiter or None
         declared = (class_names or {}).get(label_columns[0])
-    read = {*taken, *text, *also_text}
+    read = {*taken, *text, *also_text, *held}
     found = Columns(
         text=text,
+        features=features,
         labels=label_columns,
         indicators=indicators,
         label_delimiter=delimiter,
@@ -291,27 +321,120 @@ def _is_part(value: Any) -> bool:
 def _text_columns(
     file: str, table: Table, asked: Column | Sequence[Column] | None, taken: set[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The columns of the texts, and those that look like texts too.
+    """The columns of the texts, and those that look like texts too."""
+    names = list(table)
+    left = [name for name in names if name not in taken]
+    if asked is not None:
+        return tuple(_named(file, names, column, "text") for column in listed(asked)), ()
+    usual, textual = _likely_text(table, left)
+    if usual is None:
+        raise UserError(
+            f"{file}: which column holds the text? The columns are {quote_all(names)}; "
+            f"name it, as text={quote(likely_roles({n: table[n] for n in left or names})[0])}, "
+            "or the columns of numbers and categories to learn from with features=…"
+        )
+    return (usual,), tuple(name for name in textual if name != usual)
+
+
+def _likely_text(table: Table, left: Sequence[str]) -> tuple[str | None, list[str]]:
+    """The column that texts are in, None where none is likely, and all that look like texts.
 
     A column with a usual name is taken; where there is none, or only names of texts that often
     stand beside a longer one, the column with the longest texts.
     """
-    names = list(table)
-    left = [name for name in names if name not in taken]
-    if asked is not None:
-        wanted = [asked] if isinstance(asked, str | int) else list(asked)
-        return tuple(_named(file, names, column, "text") for column in wanted), ()
     textual = {name: length for name in left if (length := _text_length(table[name]))}
     usual = _first(left, TEXT_NAMES)
     if usual is None and textual:
         usual = max(textual, key=textual.__getitem__)
     usual = usual or _first(left, SHORT_TEXT_NAMES) or (left[0] if len(left) == 1 else None)
-    if usual is None:
-        raise UserError(
-            f"{file}: which column holds the text? The columns are {quote_all(names)}; "
-            f"name it, as text={quote(likely_roles({n: table[n] for n in left or names})[0])}"
-        )
-    return (usual,), tuple(name for name in textual if name != usual)
+    return usual, list(textual)
+
+
+def _feature_columns(
+    file: str, table: Table, options: ReadOptions, taken: set[str]
+) -> FeatureColumns | None:
+    """The columns to learn from instead of a text: those named, or all of numbers without one."""
+    like = options.like
+    named = _columns_meant(file, table, options.features, "features")
+    categories = _columns_meant(file, table, options.categories, "categories")
+    if like is not None and like.features is not None:
+        known = like.features.columns
+        strange = [name for name in (*named, *categories) if name not in known]
+        if strange:
+            raise UserError(
+                f"{file}: the column {quote(strange[0])} is none of the features before, which are "
+                f"from {quote_all(known)}"
+            )
+        for name in known:
+            _named(file, list(table), name, "features")
+        return like.features
+    if options.text is not None or (like is not None and like.text and not options.names_features):
+        if options.names_features:
+            raise UserError(f"{file}: text and features: a model reads the one or the other")
+        return None
+    if not named:
+        left = [name for name in table if name not in taken and not _INDEX.fullmatch(name)]
+        named = [name for name in left if are_numbers(table[name], MISSING)]
+        text = _likely_text(table, left)[0]
+        stands_for_text = text is not None and (text not in named or _first([text], TEXT_NAMES))
+        if not categories and (not named or stands_for_text):
+            return None
+    others = [name for name in named if not are_numbers(table[name], MISSING)]
+    values: dict[str, tuple[str, ...]] = dict.fromkeys((*others, *categories), ())
+    return FeatureColumns(tuple(name for name in named if name not in values), (), values)
+
+
+def _columns_meant(
+    file: str, table: Table, asked: Column | Sequence[Column] | None, role: str
+) -> list[str]:
+    """The columns that names, positions, patterns and ranges mean, each once."""
+    found: dict[str, None] = {}
+    for column in listed(asked):
+        columns = find_columns(list(table), str(column))
+        if not columns:
+            raise UserError(
+                f"{file}: no column {quote(column)} for {role}; the columns are "
+                f"{quote_all(list(table))}"
+            )
+        found.update(dict.fromkeys(columns))
+    return list(found)
+
+
+def _cells(table: Table, features: FeatureColumns, bad: BadCells) -> dict[str, Numbers | list[str]]:
+    """The cells of numbers, NaN where missing, and those of categories as texts."""
+    cells: dict[str, Numbers | list[str]] = {}
+    for name in features.numbers:
+        cells[name] = _numbers(table[name], name, bad)
+    for name in features.categories:
+        cells[name] = _categories(table[name], name, bad)
+    return cells
+
+
+def _numbers(values: Sequence[Any], name: str, bad: BadCells) -> Numbers:
+    found = np.full(len(values), np.nan)
+    for row, value in enumerate(values):
+        number = number_of(value)
+        if number is not None:
+            found[row] = number
+        elif not is_blank(value, MISSING):
+            bad.report(
+                row,
+                name,
+                f"expected a number, got {quote(value)}; where it is a category, say so with "
+                "categories=…",
+            )
+    return found
+
+
+def _categories(values: Sequence[Any], name: str, bad: BadCells) -> list[str]:
+    """Names without the blanks around them; a missing cell is a category of its own, ""."""
+    found = []
+    for row, value in enumerate(values):
+        blank = is_blank(value, MISSING)
+        if not blank and not isinstance(value, str | int | float):
+            bad.report(row, name, f"expected a category, got {quote(value)}")
+        found.append("" if blank else str(value).strip())
+    return found
 
 
 _WORDS = re.compile(r"[^\W\d_]\S*\s+\S*[^\W\d_]|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{4}")
@@ -341,6 +464,8 @@ def _label_columns(file: str, table: Table, options: ReadOptions) -> tuple[str, 
         listed = [wanted] if isinstance(wanted, str | int) else list(wanted)
         return tuple(_named(file, names, column, "labels") for column in listed)
     asked = {_named(file, names, column, role) for role, column in options.columns()}
+    asked.update(_columns_meant(file, table, options.features, "features"))
+    asked.update(_columns_meant(file, table, options.categories, "categories"))
     left = [name for name in names if name not in asked]
     known = _first(left, LABEL_NAMES)
     if known is not None:

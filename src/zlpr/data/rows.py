@@ -1,6 +1,6 @@
 """Rows on their way from a file into a `Dataset`: what the user asked for and what was found."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -23,6 +23,10 @@ class ReadOptions:
 
     Attributes:
         text: the column of the texts, or several whose texts are joined by a space.
+        features: columns of numbers and of categories to learn from instead of a text, as names,
+            patterns (`sensor_*`) or ranges (`first:last`); all columns of numbers where there is
+            no text.
+        categories: those of them that are categories although they hold numbers.
         labels: the column of label sets, or several columns of 0 and 1, one per label.
         id: the column of identifiers; False for none. A column that is only called "id" is taken
             where every one of the first rows has a name or an integer in it.
@@ -39,6 +43,8 @@ class ReadOptions:
     """
 
     text: Column | Sequence[Column] | None = None
+    features: Column | Sequence[Column] | None = None
+    categories: Column | Sequence[Column] | None = None
     labels: Column | Sequence[Column] | None = None
     id: Column | Literal[False] | None = None
     group: Column | None = None
@@ -51,10 +57,21 @@ class ReadOptions:
     like: Columns | None = None
     label_names: tuple[str, ...] | None = None
 
+    @property
+    def names_features(self) -> bool:
+        """Whether the user said which columns are features."""
+        return bool(listed(self.features) or listed(self.categories))
+
     def columns(self) -> list[tuple[str, Column]]:
         """All columns that the user named or numbered, each with what it is to be."""
         roles = ("text", "labels", "id", "group", "split")
-        return [(role, column) for role in roles for column in _listed(getattr(self, role))]
+        return [(role, column) for role in roles for column in listed(getattr(self, role))]
+
+    def all_columns(self) -> list[Column]:
+        """All that the user named or numbered, the ends of ranges of features among them."""
+        features = [*listed(self.features), *listed(self.categories)]
+        ends = [end for column in features for end in str(column).split(":")]
+        return [*(column for _, column in self.columns()), *ends]
 
 
 @dataclass
@@ -66,6 +83,8 @@ class Block:
         lines: the number of the line where each row starts, for messages.
         texts: a text per row, or None where there are features.
         features: a matrix with a row per row, dense or CSR.
+        cells: of a table's columns that are features: numbers, NaN where missing, and categories;
+            `zlpr.data.feature_columns` makes a matrix of them.
         ids: an identifier per row.
         groups: a group per row.
         split: the part each row belongs to.
@@ -77,6 +96,7 @@ class Block:
     lines: Sequence[int]
     texts: list[str] | None = None
     features: sparse.csr_array[Any] | NDArray[Any] | None = None
+    cells: Mapping[str, Any] | None = None
     ids: list[str] | None = None
     groups: list[str] | None = None
     split: list[str] | None = None
@@ -89,7 +109,7 @@ def is_position(column: Column) -> bool:
     return isinstance(column, int) or (column.isascii() and column.isdigit())
 
 
-def _listed(asked: Column | Sequence[Column] | Literal[False] | None) -> list[Column]:
+def listed(asked: Column | Sequence[Column] | Literal[False] | None) -> list[Column]:
     """The columns that an option names: none, one or several."""
     if asked is None or asked is False:
         return []

@@ -29,6 +29,7 @@ from zlpr.metrics.registry import (
     info,
 )
 from zlpr.metrics.streaming import MetricSet, evaluate
+from zlpr.metrics.top_scores import TopScores
 
 __all__ = [
     "DECISION_METRICS",
@@ -39,6 +40,7 @@ __all__ = [
     "MetricInfo",
     "MetricSet",
     "Scores",
+    "TopScores",
     "available",
     "average_precision",
     "cardinality",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from zlpr import __version__
 from zlpr._counted import counted
 from zlpr._escape import for_markdown, for_markdown_code
+from zlpr.data import Columns
 from zlpr.decoding import SetPosterior
 from zlpr.metrics import Empty
 from zlpr.metrics.table import figure_rows, in_words
@@ -14,17 +15,33 @@ from zlpr.models.registry import NO_LOSS
 if TYPE_CHECKING:
     from zlpr.models.base import FittedModel, TrainingRecord
 
+_USE_OF_TEXTS = (
+    "```python",
+    "import zlpr",
+    "",
+    'model = zlpr.load("PATH OF THIS FOLDER")',
+    'model.predict(["a text"])        # label names',
+    'model.predict_proba(["a text"])  # probabilities, calibrated on validation data',
+    "```",
+)
+_USE_OF_TABLES = (
+    "```bash",
+    "zlpr predict PATH_OF_THIS_FOLDER --file TABLE.csv  # with the columns named below",
+    "```",
+)
+
 
 def model_card(model: "FittedModel") -> str:
     """The folder's README.md, in Markdown with the front matter that model hubs read."""
     record = model.record
     data = record.data
     name = data.get("name") or "unnamed data"
+    columns = Columns.from_json(data.get("columns", {}))
     return "\n".join(
         [
             "---",
             "library_name: zlpr",
-            "pipeline_tag: text-classification",
+            f"pipeline_tag: {'text' if columns.features is None else 'tabular'}-classification",
             "tags: [multi-label, zlpr]",
             "---",
             "",
@@ -36,19 +53,14 @@ def model_card(model: "FittedModel") -> str:
             "",
             "## Use",
             "",
-            "```python",
-            "import zlpr",
-            "",
-            'model = zlpr.load("PATH OF THIS FOLDER")',
-            'model.predict(["a text"])        # label names',
-            'model.predict_proba(["a text"])  # probabilities, calibrated on validation data',
-            "```",
+            *(_USE_OF_TEXTS if columns.features is None else _USE_OF_TABLES),
             "",
             "## Data",
             "",
             *(
                 f"- {for_markdown(key.replace('_', ' '))}: {for_markdown(_show(value))}"
-                for key, value in data.items()
+                for key, value in {**data, "columns": columns.describe()}.items()
+                if value
             ),
             "",
             "## Figures",

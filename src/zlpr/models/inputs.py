@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from zlpr._counted import counted
@@ -36,8 +37,13 @@ def list_texts(inputs: Any) -> list[str]:
     return texts
 
 
-def feature_matrix(inputs: Any, num_features: int) -> Any:
+def feature_matrix(inputs: Any, num_features: int, means: NDArray[np.float32] | None = None) -> Any:
     """Numbers of shape (samples, features), dense or sparse.
+
+    Args:
+        inputs: what the user gave.
+        num_features: columns that there must be.
+        means: what stands for a missing number (NaN), per feature; None takes none for missing.
 
     Raises:
         UserError: it holds something else than finite numbers, or is of another shape.
@@ -52,10 +58,24 @@ def feature_matrix(inputs: Any, num_features: int) -> Any:
             f"this model takes {counted(num_features, 'feature')} a sample, got a matrix of shape "
             f"{features.shape}"
         )
+    if means is not None:
+        features = fill_missing(features, means)
     values: Any = features.data if hasattr(features, "tocsr") else features
     if not np.isfinite(values).all():
         raise UserError("the features hold NaN or infinite values; this model takes numbers")
     return features
+
+
+def fill_missing(features: Any, means: NDArray[np.float32]) -> Any:
+    """Dense features with the mean of its column for every NaN; others as they are.
+
+    Examples:
+        >>> fill_missing(np.array([[1.0, np.nan]]), np.array([5.0, 7.0]))
+        array([[1., 7.]])
+    """
+    if sparse.issparse(features) or not np.isnan(features).any():
+        return features
+    return np.where(np.isnan(features), means, features)
 
 
 def _as_numbers(features: Any) -> Any:

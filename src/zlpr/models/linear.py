@@ -25,6 +25,8 @@ class LinearModel(FittedModel):
         weight: of shape (features, labels), float32.
         bias: of shape (labels,), float32.
         text_features: makes the features of texts; None where the user gives features.
+        means: of the features in training, which stand for missing numbers of a table; None where
+            a missing number is an error.
     """
 
     kind = "zlpr_linear"
@@ -37,6 +39,7 @@ class LinearModel(FittedModel):
         text_features: TextFeatures | None,
         *,
         record: TrainingRecord,
+        means: NDArray[np.float32] | None = None,
         decoder: Rule | None = None,
         calibrator: Probabilities | None = None,
     ) -> None:
@@ -44,6 +47,7 @@ class LinearModel(FittedModel):
         self.weight = weight
         self.bias = bias
         self.text_features = text_features
+        self.means = means
 
     def score(self, read: Any) -> NDArray[np.float32]:
         """Scores of shape (samples, labels) for features that are already extracted."""
@@ -57,13 +61,15 @@ class LinearModel(FittedModel):
         """The features that the weights are for, or a line that says what was expected."""
         if self.text_features is not None:
             return self.text_features.transform(list_texts(inputs))
-        return feature_matrix(inputs, len(self.weight))
+        return feature_matrix(inputs, len(self.weight), self.means)
 
     def save_parts(self, folder: Path) -> dict[str, Any]:
         """Write the weights and the vocabulary."""
         from safetensors.numpy import save
 
         weights = {"weight": np.ascontiguousarray(self.weight), "bias": self.bias}
+        if self.means is not None:
+            weights["means"] = self.means
         (folder / WEIGHTS).write_bytes(save(weights))  # a full disk is an OSError this way
         if self.text_features is not None:
             text = json.dumps(self.text_features.to_json(), ensure_ascii=False)
@@ -81,7 +87,7 @@ class LinearModel(FittedModel):
         from safetensors.numpy import load_file
 
         tensors = load_file(folder / WEIGHTS)
-        weight, bias = tensors["weight"], tensors["bias"]
+        weight, bias, means = tensors["weight"], tensors["bias"], tensors.get("means")
         expected = (config["num_features"], len(shared["label_names"]))
         if weight.shape != expected or bias.shape != expected[1:]:
             raise UserError(
@@ -89,6 +95,10 @@ class LinearModel(FittedModel):
             )
         if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
             raise UserError(f"{folder / WEIGHTS}: a weight is not a finite number")
+        if means is not None and (means.shape != expected[:1] or not np.isfinite(means).all()):
+            raise UserError(
+                f"{folder / WEIGHTS}: the features' means are not {expected[0]} numbers"
+            )
         text_features = None
         if config["inputs"] == "texts":
             text = (folder / VOCABULARY).read_text(encoding="utf-8")
@@ -98,4 +108,4 @@ class LinearModel(FittedModel):
                     f"{folder / VOCABULARY}: {counted(text_features.num_features, 'term')}, but "
                     f"the weights are for {len(weight):,}"
                 )
-        return cls(weight=weight, bias=bias, text_features=text_features, **shared)
+        return cls(weight=weight, bias=bias, text_features=text_features, means=means, **shared)

@@ -12,6 +12,7 @@ from zlpr._errors import UserError
 from zlpr.data import Dataset
 from zlpr.models.feature_config import FeatureConfig
 from zlpr.models.features import Matrix, TextFeatures
+from zlpr.models.inputs import fill_missing
 
 
 @dataclass(frozen=True)
@@ -23,12 +24,14 @@ class ExtractedFeatures:
         validation: of shape (validation samples, features).
         text_features: what made them from texts; None where the data came with features.
         scaling: what the data's own features were scaled by; None for texts.
+        means: what stands for a missing number of a table; None where that is an error.
     """
 
     train: Matrix
     validation: Matrix
     text_features: TextFeatures | None
     scaling: "Scaling | None" = None
+    means: NDArray[np.float32] | None = None
 
     @property
     def both(self) -> Matrix:
@@ -40,8 +43,11 @@ class ExtractedFeatures:
 
     def read(self, inputs: Any) -> Matrix:
         """Features of other samples, as the fitted model's `score` takes them."""
-        reader = self.text_features
-        return check_features(inputs) if reader is None else reader.transform(inputs)
+        if self.text_features is not None:
+            return self.text_features.transform(inputs)
+        filled = inputs if self.means is None else fill_missing(inputs, self.means)
+        features: Matrix = check_features(filled)
+        return features
 
 
 @dataclass(frozen=True)
@@ -95,12 +101,29 @@ def extract_features(
         text_features = TextFeatures(config)
         matrix = text_features.fit_transform(train.texts)
         return ExtractedFeatures(matrix, text_features.transform(validation.texts), text_features)
-    first, second = check_features(train.features), check_features(validation.features)
+    means = _means(train)
+    first, second = (
+        check_features(part if means is None or part is None else fill_missing(part, means))
+        for part in (train.features, validation.features)
+    )
     if first.shape[1] != second.shape[1]:
         features = counted(first.shape[1], "feature")
         raise UserError(f"training has {features}, validation {second.shape[1]:,}")
     scaling = Scaling.of(first)
-    return ExtractedFeatures(scaling.apply(first), scaling.apply(second), None, scaling)
+    return ExtractedFeatures(scaling.apply(first), scaling.apply(second), None, scaling, means)
+
+
+def _means(train: Dataset) -> NDArray[np.float32] | None:
+    """The mean of what is there, per feature of a table; 0 for a column of nothing.
+
+    A table says which of its numbers are missing. Elsewhere NaN is as likely a mistake.
+    """
+    if train.columns is None or train.columns.features is None or train.features is None:
+        return None
+    features = np.asarray(train.features, dtype=np.float64)
+    there = ~np.isnan(features)
+    sums = np.where(there, features, 0.0).sum(axis=0)
+    return np.asarray(sums / np.maximum(there.sum(axis=0), 1), dtype=np.float32)
 
 
 def check_features(features: Matrix | None) -> Any:

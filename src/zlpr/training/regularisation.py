@@ -75,7 +75,14 @@ def train_linear(
         as_given = features.read(validation.inputs)
     record = TrainingRecord(loss=config.loss)
     return Trained(
-        model=LinearModel(train.label_names, weight, bias, features.text_features, record=record),
+        model=LinearModel(
+            train.label_names,
+            weight,
+            bias,
+            features.text_features,
+            record=record,
+            means=features.means,
+        ),
         history=tuple(search.history),
         chosen={"regularisation": best.regularisation},
         validation_scores=scores,

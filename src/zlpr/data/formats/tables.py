@@ -12,6 +12,7 @@ from typing import TextIO
 from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.data.dataset import Dataset
+from zlpr.data.feature_columns import is_blank, number_of
 from zlpr.data.files import MAX_LINE, Lines, read_lines
 from zlpr.data.problems import Problems, name_all, quote, quote_all
 from zlpr.data.roles import DELIMITERS, LIST_STARTS, find_roles, is_known_name, likely_roles
@@ -40,7 +41,10 @@ def read_blocks(
     first = next((row for row in rows if row[1]), None)
     if first is None:
         return
-    names, has_names = _header(str(path), first[1], options, rows)
+    second = next(rows, None)
+    rows = rows if second is None else itertools.chain([second], rows)
+    following = [] if second is None else second[1]
+    names, has_names = _header(str(path), first[1], following, options, rows)
     if not has_names:
         rows = itertools.chain([first], rows)
     if len(names) == 1:  # a blank line is an empty cell
@@ -68,15 +72,28 @@ def _fits(row: Row, names: Sequence[str], problems: Problems) -> bool:
 
 
 def _header(
-    file: str, fields: list[str], options: ReadOptions, rows: Iterator[Row]
+    file: str,
+    fields: list[str],
+    following: list[str],
+    options: ReadOptions,
+    rows: Iterator[Row],
 ) -> tuple[list[str], bool]:
-    """The names of the columns, and whether the first row held them; `rows` follow it."""
+    """The names of the columns, and whether the first row held them.
+
+    Args:
+        file: for messages.
+        fields: of the first row.
+        following: the fields of the second.
+        options: what the user said.
+        rows: from the second on.
+    """
     header = options.header
     if header is None and options.like is not None and not options.columns():
         header = options.like.header
     if header is None:
-        numbered = [is_position(column) for _, column in options.columns()]
+        numbered = [is_position(column) for column in options.all_columns()]
         header = not all(numbered) or any(is_known_name(field) for field in fields)
+        header = header or (not numbered and _names_numbers(fields, following))
         if not header and not numbered:
             raise UserError(
                 f"{file}, line 1: is this a header? None of {quote_all(fields, 8)} is a usual "
@@ -89,6 +106,13 @@ def _header(
         twice, _ = Counter(fields).most_common(1)[0]
         raise UserError(f"{file}, line 1: the column {quote(twice)} appears twice")
     return fields, True
+
+
+def _names_numbers(fields: list[str], following: list[str]) -> bool:
+    """Whether words stand above at least two numbers; one alone may be the label of a text."""
+    if any(is_blank(field) or number_of(field) is not None for field in fields):
+        return False
+    return sum(number_of(field) is not None for field in following) > 1
 
 
 def _likely(fields: list[str], rows: Iterator[Row]) -> str:

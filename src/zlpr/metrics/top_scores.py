@@ -1,0 +1,135 @@
+"""Scores of a few candidates of each sample, in place of a matrix over all labels."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["TopScores"]
+
+CHECKED_CELLS = 1 << 20
+"""Cells that are looked at together, so that a check takes a few megabytes."""
+
+
+@dataclass(frozen=True, eq=False)
+class TopScores:
+    """The scores of each sample's candidate labels; every other label's counts as -inf.
+
+    With millions of labels a model scores those few of a sample that may be its own. Wherever
+    `y_score` is taken these stand for the matrix of shape (samples, labels) that `to_dense` gives,
+    which is never made: a true label that is no candidate is tied with all others outside, at the
+    worst rank, and no rule predicts it.
+
+    Args:
+        labels: label indices, whole numbers of shape (samples, k), distinct within a row and in any
+            order; -1 where a sample has fewer than k candidates.
+        scores: of these, float32 or float64 of the same shape; -inf where `labels` is -1.
+        num_labels: L.
+
+    Examples:
+        >>> few = TopScores(np.array([[2, 0], [1, -1]]), np.array([[3.0, 0.5], [2.0, -np.inf]]), 4)
+        >>> few.shape
+        (2, 4)
+        >>> few[1:].to_dense()
+        array([[-inf,   2., -inf, -inf]])
+    """
+
+    labels: NDArray[np.integer[Any]]
+    scores: NDArray[np.floating[Any]]
+    num_labels: int
+
+    def __post_init__(self) -> None:
+        _check_types(self.labels, self.scores, self.num_labels)
+        step = max(1, CHECKED_CELLS // max(1, self.labels.shape[1]))
+        for start in range(0, len(self.labels), step):
+            rows = slice(start, start + step)
+            _check_rows(self.labels[rows], self.scores[rows], self.num_labels, start)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Samples and labels, as of the matrix that this stands for."""
+        return len(self.labels), self.num_labels
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, rows: slice | ArrayLike) -> "TopScores":
+        """Some of the samples.
+
+        Args:
+            rows: a slice, or an array of indices or booleans.
+        """
+        chosen: Any = rows if isinstance(rows, slice) else np.asarray(rows)
+        return TopScores(self.labels[chosen], self.scores[chosen], self.num_labels)
+
+    @classmethod
+    def of(cls, scores: ArrayLike, k: int) -> "TopScores":
+        """The k highest scores of each sample, best first; of tied labels those that come first.
+
+        Args:
+            scores: shape (samples, labels).
+            k: how many candidates to keep; all where there are no more labels.
+
+        Examples:
+            >>> TopScores.of([[0.1, 0.7, 0.7]], k=2).labels
+            array([[1, 2]])
+        """
+        dense = np.asarray(scores)
+        if dense.ndim != 2:
+            raise ValueError(f"scores must have shape (samples, labels), got {dense.shape}")
+        if dense.dtype not in (np.float32, np.float64):
+            dense = dense.astype(np.float64)
+        labels = np.argsort(-dense, axis=1, kind="stable")[:, :k]
+        return cls(labels, np.take_along_axis(dense, labels, axis=1), dense.shape[1])
+
+    def to_dense(self) -> NDArray[np.floating[Any]]:
+        """The matrix of shape (samples, labels) that this stands for: for tests and small data."""
+        dense = np.full(self.shape, -np.inf, dtype=self.scores.dtype)
+        rows, places = np.nonzero(self.labels >= 0)
+        dense[rows, self.labels[rows, places]] = self.scores[rows, places]
+        return dense
+
+
+def _check_types(labels: Any, scores: Any, num_labels: Any) -> None:
+    """Refuse anything but two matrices of one shape and a number of labels."""
+    if not isinstance(labels, np.ndarray) or not np.issubdtype(labels.dtype, np.integer):
+        raise TypeError(f"labels must be an array of whole numbers, got {_kind(labels)}")
+    if not isinstance(scores, np.ndarray) or scores.dtype not in (np.float32, np.float64):
+        raise TypeError(f"scores must be an array of float32 or float64, got {_kind(scores)}")
+    if labels.ndim != 2 or labels.shape != scores.shape:
+        raise ValueError(
+            f"labels and scores must both have shape (samples, k), got {labels.shape} "
+            f"and {scores.shape}"
+        )
+    if not isinstance(num_labels, int | np.integer) or num_labels < 1:
+        raise ValueError(f"num_labels must be a whole number of at least 1, got {num_labels!r}")
+
+
+def _check_rows(labels: Any, scores: Any, num_labels: int, first: int) -> None:
+    """Refuse labels that do not exist or stand twice, and scores that are none."""
+    if labels.size == 0:
+        return
+    if labels.min() < -1 or labels.max() >= num_labels:
+        row, place = np.argwhere((labels < -1) | (labels >= num_labels))[0]
+        raise ValueError(
+            f"sample {first + row} has label {labels[row, place]}, but labels run from 0 to "
+            f"{num_labels - 1}, with -1 for none"
+        )
+    # The minimum of an array with a NaN is NaN, and needs no array of booleans.
+    if np.isnan(scores.min()):
+        row, place = np.argwhere(np.isnan(scores))[0]
+        raise ValueError(f"scores is NaN for sample {first + row}, label {labels[row, place]}")
+    if (scores[labels == -1] != -np.inf).any():
+        row = np.flatnonzero(((labels == -1) & (scores != -np.inf)).any(axis=1))[0]
+        raise ValueError(f"sample {first + row} has a score without a label; it must be -inf")
+    ascending = np.sort(labels, axis=1)
+    twice = (ascending[:, 1:] == ascending[:, :-1]) & (ascending[:, 1:] >= 0)
+    if twice.any():
+        row, place = np.argwhere(twice)[0]
+        raise ValueError(f"sample {first + row} has label {ascending[row, place]} twice")
+
+
+def _kind(values: Any) -> str:
+    """What something is, for a refusal."""
+    return str(getattr(values, "dtype", type(values).__name__))
