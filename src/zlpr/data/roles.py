@@ -629,7 +629,7 @@ class LabelCells:
         if kinds == {list} and _all_names(values):
             return list(values)
         if kinds == {list} and set(map(type, itertools.chain.from_iterable(values))) == {int}:
-            names = [list(map(str, cell)) for cell in values]
+            names: list[Sequence[str]] = [list(map(str, cell)) for cell in values]
             for row, cell in enumerate(names):
                 if is_vector(cell):
                     bad.report(row, self.column, _vector_problem(cell))
