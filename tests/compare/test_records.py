@@ -105,3 +105,14 @@ def test_a_pipe_among_the_records_is_not_waited_for(tmp_path):
     records, faults = read_records(tmp_path)
     assert records == [record()]
     assert faults == [f"{tmp_path / 'pipe.json'}: not a run record, for it is no regular file"]
+
+
+def test_a_folder_that_cannot_be_read_is_not_taken_for_an_empty_one(tmp_path, monkeypatch):
+    def refuse(path, *args):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    write_record(record(), tmp_path)
+    monkeypatch.setattr(os, "scandir", refuse)
+    monkeypatch.setattr(os, "listdir", refuse)
+    with pytest.raises(PermissionError, match=str(tmp_path)):
+        read_records(tmp_path)

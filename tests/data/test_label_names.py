@@ -58,6 +58,9 @@ def test_when_numbers_count_the_labels_of_a_model(own, numbered, names, trained_
         (("a\nb",), None, ["holds a line break"]),
         (("nan", "None"), None, ["called 'nan'"]),
         (("ab", "a b"), ",", []),
+        (("a", "b", "a b"), None, ["words of the label 'a b' are labels of their own"]),
+        (("a", "b", "a b"), "|", []),
+        (("York", "New York"), None, []),
     ],
 )
 def test_names_that_look_wrong_are_doubted_once_a_kind(names, delimiter, expected):

@@ -61,6 +61,41 @@ def test_one_named_column_of_zeros_and_ones_with_a_gap(tmp_path):
     assert read(path, labels="toxic", label_delimiter="").label_names == ("0", "1")
 
 
+@pytest.mark.parametrize("cells", [("True", "False"), ("TRUE", "FALSE"), ("true", "false")])
+def test_one_named_column_of_true_and_false(tmp_path, cells):
+    rows = [f"text {i},{cells[i % 2]},{cells[i % 3 > 0]}" for i in range(20)]
+    path = _csv(tmp_path, rows, "text,toxic,rude")
+    data = read(path, labels="toxic")
+    assert data.label_sets() == [() if i % 2 else ("toxic",) for i in range(20)]
+    assert read(path, labels=["toxic", "rude"]).label_names == ("toxic", "rude")
+    with pytest.raises(UserError, match="several of 0 and 1 or of true and false"):
+        read(path)
+    (tmp_path / "a.jsonl").write_text(
+        '{"text": "x", "toxic": true}\n{"text": "y", "toxic": false}\n'
+    )
+    assert read(tmp_path / "a.jsonl", labels="toxic").label_sets() == [("toxic",), ()]
+
+
+@pytest.mark.parametrize("sign", [",", "|", " ", ", ", None])
+def test_vectors_of_0_and_1_are_not_taken_for_numbers_of_labels(tmp_path, sign):
+    rows = [[0, 1, 0], [1, 0, 1], [0, 0, 0]]
+    cells = [row if sign is None else sign.join(map(str, row)) for row in rows]
+    lines = [json.dumps({"text": f"text {i}", "labels": cell}) for i, cell in enumerate(cells)]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    message = "line 1, column 'labels': .* is 0 or 1 for every label.*a column of 0 and 1 for each"
+    with pytest.raises(UserError, match=message):
+        read(tmp_path / "a.jsonl")
+    table = [f'text {i},"{cell if sign else list(cell)}"' for i, cell in enumerate(cells)]
+    with pytest.raises(UserError, match=r"line 2, column 'labels': .* is 0 or 1 for every label"):
+        read(_csv(tmp_path, table, "text,labels"))
+
+
+def test_labels_may_be_called_0_and_1(tmp_path):
+    lines = ['{"text": "a", "labels": [0, 1]}', '{"text": "b", "labels": [1]}']
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    assert read(tmp_path / "a.jsonl").label_sets() == [("0", "1"), ("1",)]
+
+
 def test_a_column_of_numbers_beside_is_no_label(tmp_path):
     rows = [f"text {i},0,1,{i}" for i in range(30)]
     data = read(_csv(tmp_path, rows, "text,l1,l2,year"))

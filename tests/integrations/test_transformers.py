@@ -3,10 +3,11 @@
 from pathlib import Path
 from typing import Any
 
+import datasets
 import numpy as np
 import pytest
 import torch
-from transformers import Trainer, TrainingArguments
+from transformers import EvalPrediction, Trainer, TrainingArguments
 
 import zlpr
 from tests import tiny
@@ -115,3 +116,60 @@ def test_a_divergence_without_a_link_is_refused(folder: Path, tmp_path: Path) ->
         MultiLabelTrainer(network, args, loss="lsep", extras=Extras(r_drop=1.0))
     with pytest.raises(UserError, match="need the loss's link"):
         MultiLabelTrainer(network, args, loss=torch.nn.BCEWithLogitsLoss(), extras=Extras(vat=1.0))
+
+
+def test_columns_that_the_model_does_not_take_are_left_out(folder: Path, tmp_path: Path) -> None:
+    tokenizer = load_tokenizer(str(folder))
+    rows = {"text": list(DATA.inputs), "labels": DATA.labels.toarray().astype(float).tolist()}
+    data = datasets.Dataset.from_dict(rows).map(lambda row: tokenizer(row["text"]))
+    args = TrainingArguments(
+        output_dir=str(tmp_path), report_to="none", use_cpu=True, max_steps=1, disable_tqdm=True
+    )
+    for train in (data, list(data)):
+        network = load_network(str(folder), num_labels=5, ignore_mismatched_sizes=True)
+        run = MultiLabelTrainer(
+            model=network, args=args, train_dataset=train, processing_class=tokenizer
+        )
+        assert run.train().global_step == 1
+
+
+@pytest.mark.parametrize("loss", ["zlpr", "dice2"])
+def test_evaluation_has_a_loss_without_being_told(folder: Path, tmp_path: Path, loss: str) -> None:
+    run, _ = trained(folder, tmp_path, MultiLabelTrainer, 12, 1, loss=loss)
+    assert "eval_micro_f1" not in run.evaluate()
+    with_metrics, _ = trained(
+        folder, tmp_path, MultiLabelTrainer, 12, 1, loss=loss, compute_metrics=compute_metrics()
+    )
+    scores, targets = run.predict(run.eval_dataset)[:2]
+    expected = zlpr.losses.create(loss)(torch.from_numpy(scores), torch.from_numpy(targets))
+    for figures in (run.evaluate(), with_metrics.evaluate()):
+        assert figures["eval_loss"] == pytest.approx(float(expected), rel=1e-5)
+
+
+def test_label_sets_are_taken_at_the_bound_of_the_loss(folder: Path, tmp_path: Path) -> None:
+    scores = np.array([[1.2, -1.0, 0.3]], dtype=np.float32)
+    prediction = EvalPrediction(scores, np.array([[1.0, 0.0, 0.0]]))
+    assert compute_metrics(loss="zlpr")(prediction)["subset_accuracy"] == 0.0
+    assert compute_metrics(loss="zlpr", threshold=1.0)(prediction)["subset_accuracy"] == 1.0
+    with pytest.raises(ValueError, match="a bound to learn: give the module"):
+        compute_metrics(loss="zlpr", learn_threshold=True)
+    module = zlpr.losses.ZLPRLoss(learn_threshold=True)
+    figures = compute_metrics(loss=module)
+    with torch.no_grad():
+        module.threshold.fill_(1.0)
+    assert figures(prediction)["subset_accuracy"] == 1.0
+    network = load_network(str(folder), num_labels=5, ignore_mismatched_sizes=True)
+    args = TrainingArguments(output_dir=str(tmp_path), report_to="none", use_cpu=True)
+    for options in ({"loss": module}, {"loss": "zlpr", "loss_params": {"threshold": 1.0}}):
+        with pytest.raises(UserError, match=r"decides at a bound of its own: give the loss to"):
+            MultiLabelTrainer(network, args, compute_metrics=compute_metrics(), **options)
+    MultiLabelTrainer(network, args, compute_metrics=figures, loss=module)
+
+
+@pytest.mark.parametrize("loss", ["lsep", zlpr.losses.LSEPLoss()])
+def test_a_loss_that_only_ranks_gets_no_label_sets_without_a_rule(loss: Any) -> None:
+    prediction = EvalPrediction(np.array([[2.0, 1.0]]), np.array([[1.0, 0.0]]))
+    figures = compute_metrics(loss=loss)(prediction)
+    assert figures["average_precision"] == 1.0
+    assert "micro_f1" not in figures
+    assert compute_metrics(zlpr.decoding.TopK(k=1), loss=loss)(prediction)["micro_f1"] == 1.0

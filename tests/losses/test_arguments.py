@@ -34,6 +34,44 @@ def test_targets_outside_zero_and_one_are_an_error(case: Case, bad: float) -> No
             case.loss(scores, targets.long() * 2)
 
 
+@pytest.mark.parametrize("size", [arguments.MANY - 1, arguments.MANY])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_the_range_of_few_and_many_targets(size: int, dtype: torch.dtype) -> None:
+    scores, targets = torch.zeros(1, size), torch.zeros(1, size, dtype=dtype)
+    step = torch.finfo(dtype).eps
+    for good in (0.0, -0.0, 1.0, step, 1 - step, torch.finfo(dtype).smallest_normal):
+        targets[0, 7] = good
+        assert zlpr_loss(scores, targets).isfinite()
+    for bad in (-step, -torch.finfo(dtype).smallest_normal, 1 + step, torch.inf, -torch.inf):
+        targets[0, 7] = bad
+        with pytest.raises(ValueError, match=rf"lie in \[0, 1\], .*{targets[0, 7].item():g}"):
+            zlpr_loss(scores, targets)
+    for nan in (torch.nan, -torch.nan):
+        targets[0, 7] = nan
+        with pytest.raises(ValueError, match=r"lie in \[0, 1\], got values from nan to nan"):
+            zlpr_loss(scores, targets)
+
+
+@pytest.mark.parametrize("size", [arguments.MANY - 1, arguments.MANY])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_numbers_that_lie_within_bounds(size: int, dtype: torch.dtype) -> None:
+    smallest = torch.finfo(dtype).smallest_normal
+    values = torch.ones(size, dtype=dtype)
+    for value, is_within in (
+        (smallest, True),
+        (smallest / 2, False),
+        (0.0, False),
+        (-1.0, False),
+        (torch.finfo(dtype).max, True),
+        (torch.inf, True),
+        (torch.nan, False),
+    ):
+        values[5] = value
+        assert arguments.lie_within(values, smallest, torch.inf) is is_within
+    values[5] = torch.inf
+    assert not arguments.lie_within(values, smallest, torch.finfo(dtype).max)
+
+
 @by_name
 def test_another_shape_is_an_error(case: Case) -> None:
     scores, targets = scores_and_targets()

@@ -307,11 +307,38 @@ def test_small_targets_beside_low_scores(kind, score, way, ways):
     assert ways[-1] == way
 
 
-def test_impossible_labels_stay_on_the_fast_way(ways):
-    scores, targets = draw((3,), 1.0), few((3,))
-    scores[:, 5], targets[:, 5] = -torch.inf, False
-    assert_like_the_formula("bool", scores, targets)
-    assert ways == ["bare_sides"]
+SIZES = [3, LEAST_KEPT // LABELS + 1, BLOCK // LABELS + 1]  # rows: small, kept, two blocks
+
+
+@pytest.mark.parametrize("rows", SIZES)
+@pytest.mark.parametrize("kind", ["bool", "integer", "indices"])
+@pytest.mark.parametrize("low", [-torch.inf, -200.0, -90.0])
+def test_impossible_labels_stay_on_the_fast_way(kind, rows, low, ways):
+    scores, targets = draw((rows,), 1.0), few((rows,))
+    scores[1, 5], targets[1, 5] = low, False
+    assert_like_the_formula(kind, scores, targets)
+    assert set(ways) == {"bare_sides"}
+
+
+@pytest.mark.parametrize("rows", SIZES)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("score", [-torch.inf, -200.0, -90.0, 90.0, 200.0, torch.inf])
+@pytest.mark.parametrize("is_positive", [True, False])
+def test_a_cell_beyond_the_bare_exponentials(kind, rows, score, is_positive):
+    # What the fast way has written into the gradient until it gave up must not stay there.
+    scores, targets = draw((rows,), 1.0), few((rows,))
+    scores[1, 5], targets[1, 5] = score, is_positive
+    scores[1, 6], targets[1, 6] = -torch.inf, False
+    assert_like_the_formula(kind, scores, targets)
+
+
+@pytest.mark.parametrize("rows", SIZES)
+@pytest.mark.parametrize("kind", ["bool", "soft"])
+def test_nan_shows_in_every_size(kind, rows):
+    scores, targets = draw((rows,), 1.0), few((rows,))
+    scores[1, 5], scores[1, 6], targets[1] = torch.nan, -torch.inf, False
+    loss, _ = loss_of(kind, scores, targets, reduction="none")
+    assert loss.isnan().tolist() == [row == 1 for row in range(rows)]
 
 
 @pytest.mark.parametrize("cells", [2 * LABELS, 3 * LABELS], ids=["blocks", "one block"])
@@ -466,6 +493,25 @@ def test_kept_memory_makes_no_difference(rows, dtype):
     wide = scores.clone().requires_grad_()
     zlpr_loss(wide, targets).backward()
     assert_close(first.grad.double(), wide.grad, rtol=1e-4, atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_kept_memory_serves_one_shape_after_the_other(dtype):
+    generator = torch.Generator().manual_seed(3)
+    shapes = [(LEAST_KEPT // 64, 64), (64, LEAST_KEPT // 64), (300, 100), (100, 300)]
+    for shape in 2 * shapes:
+        scores = torch.randn(shape, generator=generator).to(dtype).requires_grad_()
+        targets = torch.rand(shape, generator=generator) < 0.1
+        exact = scores.detach().double().requires_grad_()
+        without = zlpr_loss(scores.detach(), targets)
+        loss = zlpr_loss(scores, targets)
+        loss.backward()
+        expected = formula(exact, targets)
+        expected.backward()
+        assert_close(loss.double(), expected, rtol=1e-6, atol=0)
+        assert_close(without, loss, rtol=1e-6, atol=0)
+        tolerance = max(torch.finfo(dtype).eps, 1e-6)
+        assert_close(scores.grad.double(), exact.grad, rtol=2 * tolerance, atol=tolerance / 10)
 
 
 def test_threads_do_not_share_kept_memory():

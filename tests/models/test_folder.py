@@ -394,3 +394,22 @@ except zlpr.UserError as fault:
     assert all("holds a model already" in answer for answer in answers if answer != "saved")
     assert zlpr.load(tmp_path / "shared").label_names == zlpr.load(saved).label_names
     assert not list(tmp_path.glob(".shared*"))
+
+
+def test_a_folder_that_is_protected_is_refused_before_anything_is_trained(saved, monkeypatch):
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: path != saved and access(path, mode))
+    with pytest.raises(PermissionError) as refused, folder.claim_folder(saved, overwrite=True):
+        pass
+    assert refused.value.filename == str(saved)
+    assert zlpr.load(saved).predict(["the app crashes"])  # still the model that was there
+
+
+def test_a_previous_model_that_cannot_be_deleted_is_named(saved, monkeypatch):
+    def refuse(path, ignore_errors=False):
+        if not ignore_errors:
+            raise PermissionError(errno.EACCES, "Permission denied", "metrics.json")
+
+    monkeypatch.setattr(shutil, "rmtree", refuse)
+    with pytest.raises(OSError, match=r"Permission denied: '/.*\.model\.previous'"):
+        fitted.result().model.save(saved, overwrite=True)

@@ -145,6 +145,16 @@ def test_virtual_adversarial_training_adds_the_divergence_under_the_worst_step(
     assert not steps[0][inputs["attention_mask"] == 0].any()  # padding is not moved
 
 
+def test_without_a_mask_the_adversarial_step_moves_every_token(still_bert: Path) -> None:
+    network, inputs, targets = batch(still_bert, rows=1)  # nothing is padded
+    penalties = []
+    for given in (inputs, {"input_ids": inputs["input_ids"]}):
+        torch.manual_seed(3)
+        extras = Extras(vat=1.0, link_scale=2.0)
+        penalties.append(pass_over_batch(network, network, given, targets, None, extras).penalty)
+    assert torch.allclose(*penalties)
+
+
 def test_the_adversarial_penalty_holds_the_clean_scores_fixed(still_bert: Path) -> None:
     network, inputs, targets = batch(still_bert)
     result = pass_over_batch(

@@ -291,7 +291,8 @@ def read_record(path: Path) -> RunRecord:
 def read_records(folder: Path) -> tuple[list[RunRecord], list[str]]:
     """All records of a folder, and a line for each file that is none."""
     records, faults = [], []
-    for path in sorted(folder.glob("*.json")):
+    # A pattern would pass over a folder that cannot be read.
+    for path in sorted(path for path in folder.iterdir() if path.suffix == ".json"):
         try:
             records.append(read_record(path))
         except UserError as fault:

@@ -109,6 +109,21 @@ def doubts(names: Sequence[str], delimiter: str | None = None) -> Iterator[str]:
             f"the label {quote(joined[0])} holds {joined[1]!r}, where labels are separated by "
             f"{delimiter!r}: is it several?"
         )
+    spaced = None if delimiter else next(_labels_in_a_row(names), None)
+    if spaced is not None:
+        yield (
+            f"the words of the label {quote(spaced)} are labels of their own: is it several, "
+            "separated by ' '?"
+        )
+
+
+def _labels_in_a_row(names: Sequence[str]) -> Iterator[str]:
+    """Labels of several words all of which are labels themselves."""
+    known = set(names)
+    for name in names:
+        words = name.split()
+        if len(words) > 1 and known.issuperset(words):
+            yield name
 
 
 def _joined_label(names: Sequence[str], delimiter: str) -> tuple[str, str] | None:

@@ -481,7 +481,7 @@ def _label_columns(file: str, table: Table, options: ReadOptions) -> tuple[str, 
     raise UserError(
         f"{file}: which column holds the labels? The columns are {quote_all(names)}; "
         f"name it, as labels={quote(likely_roles(table)[1])} (one column of label sets, or several "
-        "of 0 and 1)"
+        "of 0 and 1 or of true and false)"
     )
 
 
@@ -490,17 +490,19 @@ def _is_indicator(table: Table, name: str, *, named: bool = False) -> bool:
 
     The others are then errors: to ask for all of them would let one bad cell delete a label. Half
     of the cells is enough, unless the user named this one column: then it may hold label ids too,
-    and of 50 cells only one may be another.
+    and of 50 cells only one may be another. Columns of true and false are often no labels, and
+    count where they are named.
     """
     if name.lower() in LABEL_NAMES:
         return False
     values = table[name]
+    if named:
+        fitting = sum(isinstance(value, _CELL_TYPES) and value in INDICATORS for value in values)
+        return fitting > 0 and len(values) - fitting <= (len(values) + 40) // 50
     if bool in set(map(type, values)):
         return False
     fitting = sum(isinstance(value, _CELL_TYPES) and value in _ZERO_ONE for value in values)
     others = len(values) - fitting
-    if named:
-        return fitting > 0 and others <= (len(values) + 40) // 50
     if fitting and fitting >= others:
         return True
     return len(values) == 1 and (values[0] is None or str(values[0]).strip().isdecimal())
@@ -627,7 +629,11 @@ class LabelCells:
         if kinds == {list} and _all_names(values):
             return list(values)
         if kinds == {list} and set(map(type, itertools.chain.from_iterable(values))) == {int}:
-            return [list(map(str, cell)) for cell in values]
+            names: list[Sequence[str]] = [list(map(str, cell)) for cell in values]
+            for row, cell in enumerate(names):
+                if is_vector(cell):
+                    bad.report(row, self.column, _vector_problem(cell))
+            return names
         if kinds == {str}:
             try:
                 return list(map(self._known.__getitem__, values))
@@ -652,7 +658,11 @@ class LabelCells:
                 return _bracketed(text)
             self._check_delimiter(text)
         pieces = text.split(self.delimiter) if self.delimiter else [text]
-        return [piece.strip() for piece in pieces if piece.strip()]
+        names = [piece.strip() for piece in pieces if piece.strip()]
+        # Without a delimiter they may stand in a row: 0 0 1 0.
+        if is_vector(names if self.delimiter else text.split()):
+            raise ValueError(_vector_problem(text))
+        return names
 
     def _check_delimiter(self, text: str) -> None:
         """Refuse a cell that shows that the delimiter found in the first rows was wrong."""
@@ -697,7 +707,29 @@ def _label_list(value: Any) -> list[str]:
         if problem:
             raise ValueError(problem)
         names.append(str(label))
+    if is_vector(names):
+        raise ValueError(_vector_problem(value))
     return names
+
+
+def is_vector(names: Sequence[str]) -> bool:
+    """Whether the labels of a cell are 0 or 1 for every label there is, as networks take them.
+
+    A set of labels named 0 and 1 has neither twice.
+
+    Examples:
+        >>> is_vector(["0", "1", "0"]), is_vector(["0", "1"]), is_vector(["2", "2"])
+        (True, False, False)
+    """
+    distinct = set(names)
+    return len(distinct) < len(names) and distinct <= {"0", "1"}
+
+
+def _vector_problem(cell: object) -> str:
+    return (
+        f"{quote(cell)} is 0 or 1 for every label, where the names or numbers of those that hold "
+        "were expected; write these, or a column of 0 and 1 for each label"
+    )
 
 
 def _all_names(cells: Sequence[list[Any]]) -> bool:

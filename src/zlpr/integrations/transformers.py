@@ -21,17 +21,21 @@ loss learns and for the training extras use `MultiLabelTrainer` in place of `Tra
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from numpy.typing import NDArray
+from torch import Tensor, nn
 from transformers import EvalPrediction
 
 from zlpr.decoding import Rule, ZeroBound
 from zlpr.losses import registry
 from zlpr.metrics import Empty, MetricSet
 from zlpr.training.extras import Extras
+from zlpr.training.loss import bound_of
 from zlpr.training.trainer import MultiLabelTrainer
 
 __all__ = ["Extras", "MultiLabelTrainer", "compute_loss_func", "compute_metrics"]
@@ -78,16 +82,25 @@ def compute_loss_func(loss: str = "zlpr", **params: Any) -> LossFunction:
 
 
 def compute_metrics(
-    decode: Rule | None = None, *, empty: Empty = "sklearn", loss: str | None = None, **params: Any
+    decode: Rule | None = None,
+    *,
+    empty: Empty = "sklearn",
+    loss: str | nn.Module | None = None,
+    **params: Any,
 ) -> Callable[[EvalPrediction], dict[str, float]]:
     """The metrics as a `Trainer`'s `compute_metrics`.
 
     Args:
-        decode: what turns scores into label sets; the bound at 0 unless given.
+        decode: what turns scores into label sets; unless given, they are cut at the loss's bound,
+            and at 0 where no loss is named. A loss that only ranks has no bound, and gets the
+            metrics of scores alone.
         empty: how empty cases count, as in `zlpr.metrics`.
-        loss: also give the loss, of all samples at once. A `MultiLabelTrainer` needs it for
-            `eval_loss`; a plain Trainer has its own.
-        **params: the loss's parameters.
+        loss: what is trained with, by its name or as a module; the loss of all samples at once is
+            then among the figures. One whose bound is learned must be the module itself.
+        **params: the parameters of a loss that is named.
+
+    Raises:
+        ValueError: the loss that is named has a bound to learn, which only its module knows.
 
     Examples:
         >>> figures = compute_metrics()(
@@ -96,18 +109,43 @@ def compute_metrics(
         >>> figures["micro_f1"]
         1.0
     """
-    rule = decode or ZeroBound()
-    module = None if loss is None else registry.create(loss, **params)
+    module = registry.create(loss, **params) if isinstance(loss, str) else loss
+    if isinstance(loss, str) and module is not None and any(True for _ in module.parameters()):
+        raise ValueError(f"{loss} has a bound to learn: give the module that is trained with")
+    return _Figures(decode, empty, module)
 
-    def figures(prediction: EvalPrediction) -> dict[str, float]:
+
+@dataclass(frozen=True)
+class _Figures:
+    """The function that `compute_metrics` gives; its fields are that function's arguments."""
+
+    decode: Rule | None
+    empty: Empty
+    loss: nn.Module | None
+
+    @property
+    def cuts_at_zero(self) -> bool:
+        """Whether label sets are taken at 0, whatever the loss is."""
+        return self.decode is None and self.loss is None
+
+    def __call__(self, prediction: EvalPrediction) -> dict[str, float]:
+        """Figures by name."""
         scores, targets = np.asarray(prediction.predictions), np.asarray(prediction.label_ids)
-        metrics = MetricSet(scores.shape[1], empty=empty)
-        metrics.update(targets > 0.5, scores, rule(scores))
+        metrics = MetricSet(scores.shape[1], empty=self.empty)
+        metrics.update(targets > 0.5, scores, self._label_sets(scores))
         values = metrics.compute()
-        if module is not None:
+        if self.loss is not None:
+            device = next(chain(self.loss.parameters(), self.loss.buffers()), torch.empty(0)).device
+            tensors = (torch.from_numpy(array).to(device) for array in (scores, targets))
             with torch.no_grad():
-                value = module(torch.from_numpy(scores).float(), torch.from_numpy(targets))
-            values["loss"] = float(value)
+                values["loss"] = float(self.loss(*tensors))
         return values
 
-    return figures
+    def _label_sets(self, scores: NDArray[Any]) -> Any:
+        if self.decode is not None:
+            return self.decode(scores)
+        kinds = map(registry.info, registry.available())
+        if any(type(self.loss) is kind.module and not kind.decides for kind in kinds):
+            return None
+        bound = 0.0 if self.loss is None else bound_of(self.loss).cpu().numpy()
+        return ZeroBound()(scores - bound)

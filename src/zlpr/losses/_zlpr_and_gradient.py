@@ -17,7 +17,7 @@ that does not count: its exponential is exactly 0.
 import math
 import threading
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import torch
@@ -30,6 +30,7 @@ from zlpr.losses._arguments import (
     Weighting,
     as_bytes,
     as_numbers,
+    lie_within,
     wants_triton,
     working_dtype,
 )
@@ -65,7 +66,7 @@ def zlpr_of_targets(
     # Without sample weights the sum is taken in the same function, which spares its gradient.
     factor = None
     if sample_weight is None and reduction != "none":
-        factor = 1.0 if reduction == "sum" else 1.0 / len(matrix)
+        factor = 1.0 if reduction == "sum" else 1.0 / matrix.shape[0]
     keep = torch.is_grad_enabled() and scores.requires_grad
     loss: Tensor = FusedLoss.apply(matrix, truth, weighting, factor, keep)  # type: ignore[no-untyped-call]
     if factor is not None:
@@ -145,10 +146,7 @@ class FusedLoss(torch.autograd.Function):
         largest = torch.finfo(sides.dtype).max
         if factor is None:
             return sides.sum(dim=0).clamp_(max=largest).squeeze(1)
-        if not _is_on_cpu(sides):
-            return (sides * factor).sum().clamp_(max=largest)
-        loss = min(factor * sides.sum(dtype=torch.float64).item(), largest)  # the soonest here
-        return torch.scalar_tensor(loss, dtype=sides.dtype, device="cpu")
+        return (sides * factor).sum().clamp_(max=largest)
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
@@ -241,66 +239,113 @@ def bare_sides(
     slope: Tensor | None,
 ) -> Tensor | None:
     """As `shifted_sides`, from bare exponentials; None where they do not suffice."""
-    dtype = working_dtype(scores)
-    zero, one, smallest = _numbers(dtype)
-    is_plain = weighting is NO_WEIGHTING
-    if is_plain:
-        terms, truth = _room_for(scores, targets, dtype)
-    else:
-        truth = as_numbers(targets, dtype)
-        terms = _coefficients(truth, _side_constants(scores.device, dtype), weighting)
-        if weighting.label_mask is not None:
-            terms.mul_(weighting.label_mask)
-    above, below = terms[0], terms[1]
-    exponentials = torch.exp(scores.to(dtype), out=below if is_plain else None)
-    if is_plain and not targets.is_floating_point():
-        torch.clamp(below, min=smallest, out=above)
-        torch.div(truth, above, out=above)
-        below.addcmul_(below, truth, value=-1)  # exact, since the target is 0 or 1
-    elif not exponentials.amin().item() >= smallest:
-        # A coefficient may be so small that no sum would tell of the underflow.
+    terms = _weighted_terms if weighting is not NO_WEIGHTING else _plain_terms
+    found = terms(scores, targets, weighting, slope)
+    if found is None:
         return None
-    elif is_plain:
-        torch.div(truth, below, out=above)
-        below.lerp_(zero, truth)  # e^s (1 - y), exact for a target near 1, too
-    else:
-        above.div_(exponentials)
-        below.mul_(exponentials)
-    sums = terms.sum(dim=2, keepdim=True)
-    if not sums.max().item() < GENTLE:  # so for NaN, too
+    above, below, sums = found
+    highest = sums.max().item()
+    if math.isnan(highest) and not targets.is_floating_point():
+        above.nan_to_num_(0.0, posinf=torch.inf)  # 0 / 0, where a score is minus infinity
+        sums = _sums(above, below)
+        highest = sums.max().item()
+    if not highest < GENTLE:  # so for NaN, too
         return None
     if slope is not None:
-        shares = torch.addcdiv(zero, one, one + sums, value=_factor_of(scale))
-        terms.mul_(shares * scale.unsqueeze(1) if isinstance(scale, Tensor) else shares)
-        torch.sub(below, above, out=slope)
+        one = _number(1.0, sums.dtype)
+        shares = torch.div(_number(_factor_of(scale), sums.dtype), one + sums)
+        if isinstance(scale, Tensor):
+            shares *= scale.unsqueeze(1)
+        of_above, of_below = shares.unbind()
+        torch.addcmul(below.mul_(of_below), above, of_above, value=-1, out=slope)
     return sums.log1p_()
 
 
-def _room_for(scores: Tensor, targets: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Memory for both sides of a block, shape (2, B, L), and the targets as numbers.
+Terms = tuple[Tensor, Tensor, Tensor]
 
-    A block of some size gets memory that this thread keeps: what is given back to the system after
-    every call has to be made anew, page by page, which takes longer than the loss itself.
+
+def _plain_terms(
+    scores: Tensor, targets: Tensor, _: Weighting, slope: Tensor | None
+) -> Terms | None:
+    """`y_l e^-s_l` and `(1 - y_l) e^s_l`, shape (B, L), and their sums, shape (2, B, 1).
+
+    A block of some size goes through as little memory as it can: the second takes the place of the
+    gradient, unless that is of another dtype. None as in `_weighted_terms`.
     """
-    cells = scores.numel()
-    if not LEAST_KEPT <= cells <= BLOCK:
-        return scores.new_empty((2, *scores.shape), dtype=dtype), as_numbers(targets, dtype)
-    kept = _KEPT.by_dtype.get(dtype)
-    if kept is None:
-        with torch.inference_mode(False):  # or no later call outside that mode could write to it
-            kept = torch.empty(3 * BLOCK, dtype=dtype, device="cpu")
-        _KEPT.by_dtype[dtype] = kept
-    room = kept[: 3 * cells].view(3, *scores.shape)
-    if targets.dtype is dtype:
-        return room[:2], targets
-    return room[:2], room[2].copy_(as_bytes(targets))
+    dtype, both = working_dtype(scores), None
+    if LEAST_KEPT <= scores.numel() <= BLOCK:
+        above, below, truth = _KEPT.memory_for(scores.shape, dtype)
+        if slope is not None and slope.dtype is dtype:
+            below = slope
+        truth = targets if targets.dtype is dtype else truth.copy_(as_bytes(targets))
+    else:  # a call more would cost more than the memory
+        both, truth = scores.new_empty((2, *scores.shape), dtype=dtype), as_numbers(targets, dtype)
+        above, below = both.unbind()
+    torch.exp(scores if scores.dtype is dtype else scores.to(dtype), out=below)
+    if targets.is_floating_point():
+        if not _are_normal(below):
+            return None
+        torch.div(truth, below, out=above)
+        below.lerp_(_number(0.0, dtype), truth)  # e^s (1 - y), exact for a target near 1, too
+    else:
+        torch.div(truth, below, out=above)
+        below.addcmul_(below, truth, value=-1)  # exact, since the target is 0 or 1
+    return above, below, _sums(above, below) if both is None else both.sum(dim=2, keepdim=True)
+
+
+def _weighted_terms(
+    scores: Tensor, targets: Tensor, weighting: Weighting, _: Tensor | None
+) -> Terms | None:
+    """`a_l e^-s_l` and `b_l e^s_l`, shape (B, L), and their sums, shape (2, B, 1).
+
+    None where an exponential has lost digits: beside a small coefficient no sum would tell of it.
+    """
+    dtype = working_dtype(scores)
+    constants = _side_constants(scores.device, dtype)
+    both = _coefficients(as_numbers(targets, dtype), constants, weighting)
+    if weighting.label_mask is not None:
+        both.mul_(weighting.label_mask)
+    exponentials = scores.to(dtype).exp()
+    if not _are_normal(exponentials):
+        return None
+    above, below = both.unbind()
+    above.div_(exponentials)
+    below.mul_(exponentials)
+    return above, below, both.sum(dim=2, keepdim=True)
+
+
+def _are_normal(exponentials: Tensor) -> bool:
+    """Whether none is so small that it has lost digits."""
+    return lie_within(exponentials, torch.finfo(exponentials.dtype).smallest_normal, math.inf)
+
+
+def _sums(above: Tensor, below: Tensor) -> Tensor:
+    """The sums of both sides, shape (2, B, 1)."""
+    return torch.stack((above.sum(dim=1, keepdim=True), below.sum(dim=1, keepdim=True)))
 
 
 class _KeptMemory(threading.local):
-    """Memory for a block in each dtype, of each thread its own."""
+    """Memory for a block in each dtype, of each thread its own.
+
+    What is given back to the system after every call has to be made anew, page by page, which takes
+    longer than the loss itself.
+    """
 
     def __init__(self) -> None:
         self.by_dtype: dict[torch.dtype, Tensor] = {}
+        self.cut_for: tuple[torch.Size, torch.dtype] | None = None
+        self.cut: tuple[Tensor, ...] = ()
+
+    def memory_for(self, shape: torch.Size, dtype: torch.dtype) -> tuple[Tensor, ...]:
+        """Three tensors of a shape and dtype, the same as before for the same."""
+        if self.cut_for != (shape, dtype):
+            with torch.inference_mode(False):  # or no later call outside could write to it
+                if dtype not in self.by_dtype:
+                    self.by_dtype[dtype] = torch.empty(3 * BLOCK, dtype=dtype, device="cpu")
+                memory = self.by_dtype[dtype][: 3 * shape.numel()]
+                self.cut = memory.view(3, *shape).unbind()
+            self.cut_for = shape, dtype
+        return self.cut
 
 
 _KEPT = _KeptMemory()
@@ -393,11 +438,10 @@ class SideConstants(NamedTuple):
     largest: Tensor
 
 
-@cache
-def _numbers(dtype: torch.dtype) -> tuple[Tensor, Tensor, float]:
-    """0 and 1, which as tensors are added sooner than as Python numbers, and the least normal."""
-    zero, one = (torch.tensor(x, dtype=dtype, device="cpu") for x in (0.0, 1.0))
-    return zero, one, torch.finfo(dtype).smallest_normal
+@lru_cache(maxsize=64)
+def _number(value: float, dtype: torch.dtype) -> Tensor:
+    """A number as a tensor, which takes part in an operation sooner than a Python number does."""
+    return torch.tensor(value, dtype=dtype, device="cpu")
 
 
 @cache

@@ -9,6 +9,7 @@ README.md          the model card
 """
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -206,6 +207,7 @@ def claim_folder(target: Path, *, overwrite: bool = False) -> Iterator[None]:
 
     Raises:
         UserError: another process has claimed it, or it holds a model or something else.
+        OSError: it cannot be written to.
     """
     target = behind_link(target)
     with locked(target):
@@ -240,7 +242,10 @@ def _discard(previous: Path, target: Path) -> None:
     for path in previous.iterdir():
         if path.name not in own and not (target / path.name).exists():
             path.replace(target / path.name)
-    shutil.rmtree(previous)
+    try:
+        shutil.rmtree(previous)
+    except OSError as fault:  # which names a file without its folder
+        raise OSError(fault.errno, fault.strerror, str(previous)) from fault
 
 
 def check_writable(target: Path, *, overwrite: bool = False) -> None:
@@ -261,6 +266,8 @@ def check_writable(target: Path, *, overwrite: bool = False) -> None:
                 f"{target}: holds a model already; choose another folder, or replace it "
                 "(overwrite=True, --overwrite)"
             )
+        if not os.access(target, os.W_OK):  # to rename it would still work, and undo the protection
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target))
     elif target.exists() and not target.is_dir():
         raise UserError(f"{target}: a file; choose a folder to write the model to")
 

@@ -187,7 +187,7 @@ def adversarial_divergence(
 ) -> Tensor:
     """`D(s(x), s(x + r))` per sample, shape (samples,), with a gradient for the model's weights."""
     embedding: nn.Module = network.get_input_embeddings()
-    mask = inputs["attention_mask"].unsqueeze(-1)
+    mask = _where_read(inputs).unsqueeze(-1)
     with without_dropout(network):
         with torch.no_grad():
             clean = _scores(network, inputs)
@@ -201,6 +201,12 @@ def adversarial_divergence(
         step = adversarial_step(moved, start, extras.power_iterations)
         with adding(embedding, step):
             return extras.divergence(clean, _scores(model, inputs))
+
+
+def _where_read(inputs: dict[str, Tensor]) -> Tensor:
+    """Which tokens the model reads, (samples, tokens); all where a collator does not say."""
+    mask = inputs.get("attention_mask")
+    return torch.ones_like(inputs["input_ids"]) if mask is None else mask
 
 
 def adversarial_step(

@@ -85,4 +85,5 @@ def bound_of(loss: nn.Module) -> Tensor:
     if isinstance(inner, nn.Module):
         return bound_of(inner)
     options = loss.options if isinstance(loss, LossModule) else vars(loss)
-    return torch.as_tensor(options.get("threshold", 0.0)).detach()
+    bound = options.get("threshold")  # of a stranger's module it may be anything
+    return torch.as_tensor(bound if isinstance(bound, float | int | Tensor) else 0.0).detach()

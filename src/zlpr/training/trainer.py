@@ -1,20 +1,23 @@
 """transformers' Trainer, minimising the loss of each optimiser step's whole batch."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from accelerate.data_loader import prepare_data_loader
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset
-from transformers import Trainer
+from transformers import EvalPrediction, Trainer
+from transformers.utils.import_utils import is_datasets_available
 
 from zlpr._errors import UserError
 from zlpr.losses import registry
 from zlpr.training.batches import FILLER, FilledCollator, FilledRows, GlobalBatches
 from zlpr.training.extras import BatchPass, Extras, pass_over_batch
+from zlpr.training.loss import bound_of
 
 LOSS_WEIGHTS = "loss.safetensors"  # what a loss learns, beside a checkpoint's model
 
@@ -32,7 +35,8 @@ class MultiLabelTrainer(Trainer):
       one more forward pass;
     - rows that even out the last batch of an epoch count nowhere.
 
-    Evaluation scores all samples first and takes loss and metrics from them at once.
+    Evaluation scores all samples first and takes loss and metrics from them at once. Metrics that
+    `compute_metrics` takes at 0 are refused for a loss that decides elsewhere: name it to them.
 
     Args:
         loss: a name of the losses' registry, or a module called as `loss(scores, targets)`.
@@ -71,6 +75,9 @@ class MultiLabelTrainer(Trainer):
             raise UserError("r_drop and vat need the loss's link: give Extras(link_scale=…)")
         module = registry.create(loss, **(loss_params or {})) if isinstance(loss, str) else loss
         self.loss: nn.Module = module.to(self.args.device)
+        self._check_metrics()
+        if not self.args.batch_eval_metrics:
+            self.compute_metrics = _LossBeside(self.compute_metrics, self.loss, self.args.device)
         self.over_batch = over_batch
         self.extras = extras
         self.batch_size = batch_size
@@ -83,6 +90,7 @@ class MultiLabelTrainer(Trainer):
             loader: DataLoader[Any] = super().get_train_dataloader()
             return loader
         args = self.args
+        data, collator = self._without_unused_columns(data)
         sampler = GlobalBatches(
             len(data),
             self.batch_size or self.get_total_train_batch_size(args),
@@ -96,7 +104,7 @@ class MultiLabelTrainer(Trainer):
         loader = DataLoader(
             FilledRows(data),
             batch_sampler=sampler,
-            collate_fn=FilledCollator(self.data_collator),  # type: ignore[arg-type]
+            collate_fn=FilledCollator(collator),  # type: ignore[arg-type]
             num_workers=args.dataloader_num_workers,
             pin_memory=args.dataloader_pin_memory,
             persistent_workers=args.dataloader_persistent_workers,
@@ -106,6 +114,24 @@ class MultiLabelTrainer(Trainer):
             loader, args.device, num_processes=1, process_index=0, put_on_device=True
         )
         return prepared
+
+    def _without_unused_columns(self, data: Any) -> tuple[Any, Any]:
+        """Data and collator that leave out what the model does not take, as every Trainer's do."""
+        if is_datasets_available():
+            import datasets
+
+            if isinstance(data, datasets.Dataset):
+                return self._remove_unused_columns(data, "training"), self.data_collator
+        collate: Any = self.data_collator
+        return data, self._get_collator_with_removed_columns(collate, "training")
+
+    def _check_metrics(self) -> None:
+        has_bound = bool(bound_of(self.loss).any()) or any(True for _ in self.loss.parameters())
+        if has_bound and getattr(self.compute_metrics, "cuts_at_zero", False):
+            raise UserError(
+                "the metrics cut scores at 0, and this loss decides at a bound of its own: give "
+                "the loss to compute_metrics(loss=…) too"
+            )
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
         """The Trainer's optimiser, with what the loss itself learns."""
@@ -168,7 +194,7 @@ class MultiLabelTrainer(Trainer):
         prediction_loss_only: bool,
         ignore_keys: list[str] | None = None,
     ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-        """Scores and targets; the loss is taken from all of them together, by `compute_metrics`."""
+        """Scores and targets; the loss is taken from all of them together."""
         inputs = dict(self._prepare_inputs(inputs))
         labels = inputs.pop("labels", None)
         with torch.no_grad(), self.compute_loss_context_manager():
@@ -273,6 +299,31 @@ class MultiLabelTrainer(Trainer):
         blocks = self.accelerator.gather(filled).split(most)
         whole = torch.cat([block[:count] for block, count in zip(blocks, sizes, strict=True)])
         return whole, sum(sizes[: self.accelerator.process_index])
+
+
+@dataclass(frozen=True)
+class _LossBeside:
+    """Figures as the user has them, and beside them the loss of all samples at once.
+
+    Attributes:
+        figures: the user's function, if there is one; a loss that it gives is kept.
+        loss: the module that is trained with.
+        device: where that is.
+    """
+
+    figures: Callable[[EvalPrediction], Mapping[str, float]] | None
+    loss: nn.Module
+    device: torch.device
+
+    def __call__(self, prediction: EvalPrediction) -> dict[str, float]:
+        """Figures by name."""
+        values = dict(self.figures(prediction)) if self.figures is not None else {}
+        if "loss" not in values:
+            scores, targets = map(np.asarray, (prediction.predictions, prediction.label_ids))
+            both = (torch.from_numpy(array).to(self.device) for array in (scores, targets))
+            with torch.no_grad():
+                values["loss"] = float(self.loss(*both))
+        return values
 
 
 @dataclass(frozen=True)

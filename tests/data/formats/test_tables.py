@@ -148,6 +148,22 @@ def test_a_refusal_is_short_where_a_columns_name_is_not(tmp_path, content):
         assert len(str(refused.value).removeprefix(str(tmp_path))) < 400
 
 
+@pytest.mark.parametrize("sign", [";", ",", "\t"])
+def test_the_line_by_which_excel_is_told_the_separator(tmp_path, sign):
+    rows = [("text", "labels"), ("a; long, text", "x|y"), ("b", "")]
+    lines = [sign.join(f'"{cell}"' for cell in row) for row in rows]
+    data = _read(tmp_path, "\r\n".join([f"sep={sign}", *lines, ""]))
+    assert list(data.texts) == ["a; long, text", "b"]
+    assert data.label_sets() == [("x", "y"), ()]
+    with pytest.raises(UserError, match="line 5: 1 column, expected 2"):
+        _read(tmp_path, "\n".join([f"sep={sign}", *lines, "c"]))
+
+
+def test_carriage_returns_alone_end_no_line(tmp_path):
+    with pytest.raises(UserError, match=r"line 1: .*carriage return within a line; save the file"):
+        _read(tmp_path, "text,labels\rx,a\ry,b\r")
+
+
 def test_tsv_in_the_quoting_of_spreadsheets(tmp_path):
     data = _read(tmp_path, 'text\tlabels\n"say ""hi""\tall"\ta\nplain\tb\n', "a.tsv")
     assert list(data.texts) == ['say "hi"\tall', "plain"]

@@ -3,6 +3,7 @@
 import csv
 import itertools
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -121,6 +122,10 @@ def _likely(fields: list[str], rows: Iterator[Row]) -> str:
     return f"text={quote(text)}, labels={quote(labels)}"
 
 
+_SEPARATOR_LINE = re.compile(r"sep=([,;\t|])\r?", re.IGNORECASE)
+"""What Excel takes, in place of a first row, for the sign between columns."""
+
+
 def parse_rows(
     blocks: Iterator[Lines],
     problems: Problems,
@@ -141,6 +146,9 @@ def parse_rows(
     start = next(blocks, None)
     if start is None:
         return iter(())
+    told = _SEPARATOR_LINE.fullmatch(start.texts[0])
+    if told:
+        separator, start.texts[0] = told[1], ""
     separator = separator or max(",;\t", key=start.texts[0].count)
     if quoted is None:
         quoted = separator != "\t" or _looks_quoted(start.texts)
@@ -164,7 +172,9 @@ def _quoted_rows(lines: Iterator[str], separator: str, problems: Problems) -> It
             return
         except csv.Error as wrong:
             until = f" (read to line {reader.line_num})" if reader.line_num > number else ""
-            what = str(wrong).replace("\t", "\\t")
+            what = "a carriage return within a line; save the file with ordinary line ends"
+            if "new-line character" not in str(wrong):
+                what = str(wrong).replace("\t", "\\t")
             problems.add(number, f"not a row of a table: {what}{until}")
             continue
         yield number, fields
