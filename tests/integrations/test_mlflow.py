@@ -20,12 +20,12 @@ def test_what_is_saved_is_the_folder_and_no_code(demo_folder, tmp_path):
     loaded = mlflow.pyfunc.load_model(str(tmp_path / "saved"))
     model = zlpr.load(demo_folder)
     labels = [list(names) for names in model.predict(TEXTS)]
-    assert loaded.predict(pd.DataFrame({"text": TEXTS}))["labels"].tolist() == labels
-    assert loaded.predict(TEXTS)["labels"].tolist() == labels
-    scores = loaded.predict(TEXTS, params={"output": "scores"})
+    table = pd.DataFrame({"text": TEXTS})
+    assert loaded.predict(table)["labels"].tolist() == labels
+    scores = loaded.predict(table, params={"output": "scores"})
     assert scores.columns.tolist() == list(model.label_names)
     np.testing.assert_array_equal(scores.to_numpy(), model.predict_scores(TEXTS))
-    chances = loaded.predict(TEXTS, params={"output": "probabilities"})
+    chances = loaded.predict(table, params={"output": "probabilities"})
     np.testing.assert_array_equal(chances.to_numpy(), model.predict_proba(TEXTS))
 
 
@@ -46,4 +46,4 @@ def test_mistakes_are_one_line(demo_folder, tmp_path):
     with pytest.raises(UserError, match="no column 'text'; there are: a, b"):
         model.predict(pd.DataFrame({"a": ["x"], "b": ["y"]}))
     with pytest.raises(UserError, match="output 'sets': expected one of labels"):
-        model.predict(TEXTS, {"output": "sets"})
+        model.predict(pd.DataFrame({"text": TEXTS}), {"output": "sets"})

@@ -1,7 +1,7 @@
 """A model folder in MLflow, and back: as data alone, without pickle and without code.
 
     info = log_model("model")  # what `zlpr train --out model` wrote, into the active run
-    mlflow.pyfunc.load_model(info.model_uri).predict(["A short text."])
+    mlflow.pyfunc.load_model(info.model_uri).predict(pd.DataFrame({"text": ["A short text."]}))
 
 What MLflow stores is the folder itself and the name of this module, which loads it; zlpr has to be
 installed where the model is used. Like every pyfunc it is served by `mlflow models serve` and
@@ -45,7 +45,7 @@ class TextModel:
         """Predictions for texts.
 
         Args:
-            model_input: a list of texts, or a table with a column "text" or with one column.
+            model_input: a table with a column "text".
             params: {"output": ...}: "labels" (unless told), a column with a list of names;
                 "scores" or "probabilities", a column per label.
         """
@@ -60,12 +60,10 @@ class TextModel:
 
 
 def _texts(model_input: Any) -> list[str]:
-    if isinstance(model_input, pd.DataFrame):
-        if TEXT not in model_input and model_input.shape[1] != 1:
-            names = ", ".join(map(str, model_input.columns))
-            raise UserError(f"there is no column {TEXT!r}; there are: {names}")
-        model_input = model_input[TEXT] if TEXT in model_input else model_input.iloc[:, 0]
-    return [str(text) for text in model_input]
+    if TEXT not in model_input:
+        names = ", ".join(map(str, model_input))
+        raise UserError(f"there is no column {TEXT!r}; there are: {names}")
+    return [str(text) for text in model_input[TEXT]]
 
 
 def save_model(folder: str | os.PathLike[str], path: str | os.PathLike[str]) -> None:

@@ -1,6 +1,6 @@
 """A saved model over a Ray Data set: batch prediction on as many machines as there are.
 
-    dataset.map_batches(Predictor, fn_constructor_args=["model"], concurrency=4, batch_size=256)
+    dataset.map_batches(Predictor, fn_constructor_args=["model"], compute=ActorPoolStrategy(size=4))
 
 Each worker loads the model folder once; the folder must be where every worker can read it.
 """
