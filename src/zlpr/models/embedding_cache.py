@@ -1,10 +1,10 @@
 """Embeddings on the disk, by encoder and text, so that none is computed twice.
 
-An encoder has a folder of its own, named by the fingerprint of its files and by how much of a text it
-reads. A file in it holds the keys of some texts (a hash of each) and their vectors, and never changes:
-it is written beside its place and renamed, so that a killed process leaves nothing half-written. While
-a process computes, others that want the same encoder's vectors wait and then find them here. Above a
-limit the files that have not been used for longest are removed.
+An encoder has a folder of its own, named by the fingerprint of its files and by how much of a text
+it reads. A file in it holds the keys of some texts (a hash of each) and their vectors, and never
+changes: it is written beside its place and renamed, so that a killed process leaves nothing
+half-written. While a process computes, others that want the same encoder's vectors wait and then
+find them here. Above a limit the files that have not been used for longest are removed.
 """
 
 import contextlib
@@ -14,16 +14,17 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextvars import ContextVar
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zlpr._atomic import locked, replacing, write_text
 from zlpr._errors import UserError
+from zlpr.models.embedding_progress import heard
 from zlpr.models.encoder import Encoder
 
 FOLDER, LIMIT = "ZLPR_CACHE", "ZLPR_CACHE_GB"
@@ -38,25 +39,6 @@ _KEY_BYTES = 16
 _NOTE = "encoder.json"
 _OLD = 3600.0  # seconds after which what a killed process left is nobody's
 _log = logging.getLogger("zlpr.models")
-
-Progress = Callable[[int, int], None]
-"""Called with how many texts have been embedded, and of how many."""
-_progress: ContextVar[Progress | None] = ContextVar("embedding_progress", default=None)
-
-
-@contextlib.contextmanager
-def embedding_progress(tell: Progress) -> Iterator[None]:
-    """Hear how far embedding is, wherever in the block texts are embedded.
-
-    Examples:
-        >>> with embedding_progress(lambda done, total: print(done, total)):  # doctest: +SKIP
-        ...     model.predict(texts)
-    """
-    token = _progress.set(tell)
-    try:
-        yield
-    finally:
-        _progress.reset(token)
 
 
 def cache_folder() -> Path:
@@ -126,7 +108,7 @@ def _embed_missing(
     keys = list(place)
     rows = np.fromiter(place.values(), dtype=np.int64, count=len(place))
     unsaved: list[int] = []
-    saved, done, tell = time.monotonic(), 0, _progress.get()
+    saved, done, tell = time.monotonic(), 0, heard()
 
     def keep(batch: NDArray[np.int64], found: NDArray[np.float32]) -> None:
         nonlocal saved, done
@@ -208,7 +190,7 @@ class _Shelf:
 
         joined = b"".join(keys)
         name = hashlib.blake2b(joined, digest_size=_KEY_BYTES).hexdigest()
-        tensors = {
+        tensors: dict[str, NDArray[Any]] = {
             "keys": np.frombuffer(joined, dtype=np.uint8).reshape(-1, _KEY_BYTES),
             "embeddings": np.ascontiguousarray(vectors),
         }

@@ -1,12 +1,13 @@
 """A frozen encoder: texts to vectors of one length, by what its folder says.
 
-A folder of sentence-transformers lists its steps in `modules.json`: the transformer, how the vectors
-of its tokens are pooled to one, layers on top of that, and whether the result is brought to length
-one. Any other transformers folder is pooled by the mean and brought to length one.
+A folder of sentence-transformers lists its steps in `modules.json`: the transformer, how the
+vectors of its tokens are pooled to one, layers on top of that, and whether the result is brought to
+length one. Any other transformers folder is pooled by the mean and brought to length one.
 """
 
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -77,6 +78,7 @@ class EncoderFolder:
         transformer: the folder of weights, configuration and tokenizer; often the same.
         poolings: how token vectors become one; several are joined.
         layers: folders of the layers on top, in order.
+        pooling: the folder that says how to pool, if there is one.
         normalise: whether vectors are brought to length one.
         max_length: tokens read of a text; None leaves it to the model.
         lower_case: whether texts are put in lower case first.
@@ -87,6 +89,7 @@ class EncoderFolder:
     transformer: Path
     poolings: tuple[str, ...] = ("mean",)
     layers: tuple[Path, ...] = ()
+    pooling: Path | None = None
     normalise: bool = True
     max_length: int | None = None
     lower_case: bool = False
@@ -116,7 +119,7 @@ class EncoderFolder:
             if kind == "Transformer" and "transformer" not in found:
                 found |= {"transformer": place, **_reading(place)}
             elif kind == "Pooling":
-                found["poolings"] = _poolings(place / "config.json")
+                found |= {"pooling": place, "poolings": _poolings(place / "config.json")}
             elif kind == "Dense":
                 found["layers"] = (*found.get("layers", ()), place)
             elif kind == "Normalize":
@@ -135,8 +138,8 @@ class EncoderFolder:
         weights = weight_files(self.transformer)
         safe = [path for path in weights if path.suffix == ".safetensors"]
         kept.update(safe or weights)
-        for layer in (*self.layers, *self.folder.glob("*_Pooling")):
-            kept.update(path for path in layer.glob("*") if path.suffix in {".json", ".safetensors"})
+        for place in (*self.layers, *([] if self.pooling is None else [self.pooling])):
+            kept.update(place / name for name in ("config.json", "model.safetensors"))
         return sorted(path for path in kept if path.is_file())
 
     def fingerprint(self) -> str:
@@ -158,7 +161,10 @@ def find_encoder(name_or_path: str, *, download: bool = True) -> Path:
     from huggingface_hub import snapshot_download
 
     wanted = ["*.json", "*.safetensors", "*.txt", "*.model", "tokenizer*", "vocab*", "merges*"]
-    options: dict[str, Any] = {"allow_patterns": wanted, "ignore_patterns": ["onnx/*", "openvino/*"]}
+    options: dict[str, Any] = {
+        "allow_patterns": wanted,
+        "ignore_patterns": ["onnx/*", "openvino/*"],
+    }
     with quiet():
         try:
             return Path(snapshot_download(name_or_path, local_files_only=True, **options))
@@ -181,6 +187,8 @@ class Encoder:
         folder: its files; found by the name where not given.
         max_length: tokens read of a text; None reads what the folder says, and up to 512 where it
             says nothing.
+        source: where to find it again; the folder from the root, or the name on the hub, where
+            not given.
 
     Examples:
         >>> encoder = Encoder("sentence-transformers/all-MiniLM-L6-v2")  # doctest: +SKIP
@@ -189,9 +197,16 @@ class Encoder:
     """
 
     def __init__(
-        self, name: str, *, folder: Path | None = None, max_length: int | None = None
+        self,
+        name: str,
+        *,
+        folder: Path | None = None,
+        max_length: int | None = None,
+        source: str = "",
     ) -> None:
         self.name = name
+        given = Path(name).expanduser()
+        self.source = source or (str(given.resolve()) if given.is_dir() else name)
         self.files = EncoderFolder.read(find_encoder(name) if folder is None else folder)
         self._max_length = max_length
 
@@ -272,6 +287,21 @@ class Encoder:
         if not np.isfinite(embeddings).all():
             raise UserError(f"{self.name}: a text's embedding is not finite")
         return embeddings
+
+
+def copy_encoder(encoder: Encoder, target: Path) -> EncoderFolder:
+    """Write an encoder to a folder: its files as they are, its weights as safetensors."""
+    files = encoder.files
+    for file in files.files():
+        if file.suffix != ".bin":
+            place = target / file.relative_to(files.folder)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, place)
+    place = target / files.transformer.relative_to(files.folder)
+    if not weight_files(place):  # they were pickled, and a model folder holds no pickle
+        with quiet():
+            encoder.network.save_pretrained(place)
+    return EncoderFolder.read(target)
 
 
 def pool(hidden: Tensor, mask: Tensor, way: str) -> Tensor:

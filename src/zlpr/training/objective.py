@@ -36,7 +36,8 @@ class _Columns:
     def of(cls, place: slice, part: Any) -> "_Columns":
         features = as_tensor(part)
         # A sparse product needs its own copy; a dense one reads the same numbers the other way.
-        return cls(place, features, as_tensor(part.T) if sparse.issparse(part) else features.T)
+        is_dense = features.layout == torch.strided
+        return cls(place, features, features.T if is_dense else as_tensor(part.T))
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,9 @@ class LinearObjective:
         for first in range(0, self.num_samples, rows):
             part = features[first : first + rows]
             targets = torch.from_numpy(np.asarray(labels[first : first + rows].toarray(), bool))
-            columns = tuple(_Columns.of(place, of_kind) for place, of_kind in kinds_of_columns(part))
+            columns = tuple(
+                _Columns.of(place, of_kind) for place, of_kind in kinds_of_columns(part)
+            )
             yield _TrainingBlock(columns, targets)
 
     def start(self) -> Tensor:
