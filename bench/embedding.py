@@ -4,8 +4,8 @@
 
 DATA is anything that `zlpr data stats` reads. The loop is what a user would write: transformers'
 tokenizer and model, texts sorted by their number of tokens, batches of 32 padded by the tokenizer,
-mean of the tokens' vectors. Tokenization counts for both. They take turns, and the best round of each
-counts; the exit code is 1 where ours reaches less than 0.95 of the loop.
+mean of the tokens' vectors. Tokenization counts for both. They take turns, and the best round of
+each counts; the exit code is 1 where ours reaches less than 0.95 of the loop.
 """
 
 import argparse
@@ -37,7 +37,9 @@ def plain_loop(folder: str, max_length: int, size: int) -> Callable[[list[str]],
         with torch.inference_mode():
             for start in range(0, len(texts), size):
                 rows = order[start : start + size]
-                batch = tokenizer.pad({"input_ids": [ids[row] for row in rows]}, return_tensors="pt")
+                batch = tokenizer.pad(
+                    {"input_ids": [ids[row] for row in rows]}, return_tensors="pt"
+                )
                 hidden = network(**batch).last_hidden_state
                 mask = batch["attention_mask"].unsqueeze(-1).float()
                 mean = (hidden * mask).sum(1) / mask.sum(1)

@@ -3,9 +3,9 @@
 Python blocks of a page share one namespace, but for those with a title, which are saved under it;
 `bash` blocks run line by line in the page's folder. What a page takes for granted (`reviews.csv`,
 the weights of `roberta-base` or `all-MiniLM-L6-v2`) lies in that folder in small, so that its
-commands run as they stand. Lines that would install or rebuild the environment (`pip install`, `git clone`, `make`) are not
-run again inside the tests: their targets and extras are checked to exist instead. Blocks in other
-languages (`text`, `toml`, `console`) are shown, not run.
+commands run as they stand. Lines that would install or rebuild the environment (`pip install`,
+`git clone`, `make`) are not run again inside the tests: their targets and extras are checked to
+exist instead. Blocks in other languages (`text`, `toml`, `console`) are shown, not run.
 """
 
 import csv

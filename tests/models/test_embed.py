@@ -44,6 +44,17 @@ def test_scores_add_up_from_ngrams_and_embeddings(encoder: Path) -> None:
     np.testing.assert_allclose(model.predict_scores(TEXTS), expected, atol=1e-5)
 
 
+def test_a_word_is_worth_what_the_score_loses_without_it(encoder: Path) -> None:
+    model = trained(encoder)
+    text, label = "the horse near bread", "animal"
+    (explained,) = model.explain(text, label)
+    column = model.label_names.index(label)
+    with_it, without = model.predict_scores([text, "the  near bread"])[:, column]
+    worth = {part.part: part.value for part in explained.contributions}
+    assert worth["horse"] == pytest.approx(with_it - without, abs=1e-4)
+    assert explained.approximates
+
+
 @pytest.mark.parametrize("copy_encoder", [False, True])
 def test_a_saved_model_scores_alike(encoder: Path, tmp_path: Path, copy_encoder: bool) -> None:
     model = trained(encoder, copy_encoder=copy_encoder)

@@ -1,12 +1,13 @@
 """The linear model over n-grams and the embeddings of a frozen encoder, side by side."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from zlpr._errors import UserError
 from zlpr.models.embedding_cache import embed
 from zlpr.models.encoder import Encoder, copy_encoder, find_encoder
+from zlpr.models.explanation import Parts, parts_by_occlusion
 from zlpr.models.inputs import list_texts
 from zlpr.models.linear import LinearModel, load_layer
 from zlpr.models.mixed_matrix import MixedMatrix
@@ -36,6 +37,10 @@ class EmbedModel(LinearModel):
         if self.text_features is None:
             raise AssertionError("this kind reads texts")
         return MixedMatrix(self.text_features.transform(texts), embed(self.encoder, texts))
+
+    def parts(self, sample: Any, read: Any, labels: Sequence[int]) -> Parts:
+        """What scores lose without each word: embeddings are no sum over words."""
+        return parts_by_occlusion(self, sample, labels)
 
     def save_parts(self, folder: Path) -> dict[str, Any]:
         """Write the weights, the vocabulary and, where asked to, the encoder."""
