@@ -13,8 +13,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from zlpr import UserError, decoding
-from zlpr.integrations.sklearn import DecodedClassifier, Scorer
 from zlpr.integrations._sklearn_decoding import scores_of
+from zlpr.integrations.sklearn import DecodedClassifier, Scorer
 
 X, Y = make_multilabel_classification(160, n_features=10, n_classes=4, random_state=0)
 LINEAR = OneVsRestClassifier(LogisticRegression())
