@@ -54,6 +54,13 @@ def cross_entropy(s: Tensor, y: Tensor) -> Tensor:
 
 
 @_per_sample
+def decoupled_softmax(s: Tensor, y: Tensor) -> Tensor:
+    positive, negative = _sides(s, y)
+    share = torch.exp(positive) / (torch.exp(positive) + torch.exp(negative).sum())
+    return -share.log().mean()
+
+
+@_per_sample
 def lsep(s: Tensor, y: Tensor) -> Tensor:
     return torch.log(1 + _pair_sum(s, y))
 

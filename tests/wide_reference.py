@@ -212,6 +212,15 @@ def bp_mll(x: Batch) -> Result:
     return np.where(log == -np.inf, 0, log), slope
 
 
+def decoupled_softmax(x: Batch) -> Result:
+    number = np.maximum((x.known * x.y).sum(axis=1, keepdims=True), 1)
+    largest, rest, share = _logsumexp_parts(x.s, x.b)
+    log = (largest[:, None] - x.s) + rest[:, None]
+    c = x.a / number
+    pull = c * sigmoid(log)
+    return (c * softplus(log)).sum(axis=1), share * pull.sum(axis=1, keepdims=True) - pull
+
+
 def circle(x: Batch, gamma: float = 1.0, margin: float = 0.25) -> Result:
     pull = [
         np.minimum(gamma * np.maximum(0, distance), x.limit)

@@ -46,7 +46,8 @@ PARAMETERS: dict[str, dict[str, list[float]]] = {
 }
 # Losses of which pairs and ranks are defined for targets of 0 and 1 only.
 HARD_ONLY = {
-    "ranking", "warp", "bp_mll", "lsep", "circle", "two_way", "hbm", "adaptive_threshold"
+    "ranking", "warp", "bp_mll", "lsep", "circle", "decoupled_softmax", "two_way", "hbm",
+    "adaptive_threshold",
 }  # fmt: skip
 # Losses that are right to a rounding of what a cell counts for, be the right number smaller.
 ROUNDED = {"asymmetric", "hill", "dice1", "dice2", "self_adjusting_dice", "sigmoid_f1",
@@ -307,6 +308,8 @@ def _floor(case: Case, batch: wide.Batch) -> Any:
         return 30 * eps * extended_samples(case)[:, None] + 0 * weight
     if case.name == "bp_mll":  # a logarithm, which may be near 0 by chance
         return 30 * eps * extended_samples(case)[:, None] / max(weight.shape[1], 1) + 0 * weight
+    if case.name == "decoupled_softmax":  # a share that is lost, of what all positives pull
+        weight = weight.sum(axis=1, keepdims=True) + 0 * weight
     if case.name not in ROUNDED:
         return 100 * float(info.tiny) * weight
     if case.name in ("cross_entropy", "adaptive_threshold"):

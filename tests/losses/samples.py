@@ -54,6 +54,7 @@ CASES = [
     Case("hbm", reference.hbm),
     Case("adaptive_threshold", reference.adaptive_threshold),
     Case("circle", reference.circle),
+    Case("decoupled_softmax", reference.decoupled_softmax),
     Case(
         "distribution_balanced",
         reference.distribution_balanced,
@@ -68,7 +69,7 @@ CASES = [
 ALL = [*CASES, Case("cross_entropy", reference.cross_entropy)]
 PER_SAMPLE = [case for case in ALL if not case.info.over_batch]
 OVER_BATCH = [case for case in ALL if case.info.over_batch]
-PAIRS = ["ranking", "warp", "bp_mll", "lsep", "circle"]
+PAIRS = ["ranking", "warp", "bp_mll", "lsep", "circle", "decoupled_softmax"]
 
 
 def scores_and_targets(

@@ -100,6 +100,7 @@ def test_the_names_are_the_documented_ones() -> None:
         "hbm",
         "adaptive_threshold",
         "circle",
+        "decoupled_softmax",
         "distribution_balanced",
         "class_balanced",
         "sigmoid_f1",

@@ -46,6 +46,9 @@ class Command:
 COMMANDS = {
     "train": Command("zlpr.cli.train", "train a model on data and write its folder"),
     "predict": Command("zlpr.cli.predict", "predict the labels of texts with a trained model"),
+    "explain": Command(
+        "zlpr.cli.explain", "show what the words of a text add to its labels' scores"
+    ),
     "evaluate": Command("zlpr.cli.evaluate", "measure a trained model on labelled data"),
     "compare": Command("zlpr.cli.compare", "compare losses on data: train a grid, write a report"),
     "report": Command("zlpr.cli.report", "make the report of a comparison from its run records"),

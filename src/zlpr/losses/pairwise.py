@@ -77,6 +77,56 @@ def cross_entropy_loss(
     return reduce(values, sample_weight, reduction)
 
 
+def decoupled_softmax_loss(
+    scores: Tensor,
+    targets: Tensor,
+    *,
+    label_mask: Tensor | None = None,
+    label_weight: Weight | None = None,
+    pos_weight: Weight | None = None,
+    sample_weight: Tensor | None = None,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    r"""Decoupled softmax: each positive label against the negative labels alone.
+
+    $$\ell(s, y) = -\frac{1}{|P|} \sum_{i \in P} w_i\,u_i
+                   \log\frac{e^{s_i}}{e^{s_i} + \sum_{j \in N} w_j\,e^{s_j}}$$
+
+    Unlike in `cross_entropy_loss`, positive labels do not compete with each other. Only ranks.
+    With one positive label this is the cross entropy.
+
+    Args:
+        scores: Shape (..., L).
+        targets: Shape (..., L), bool, integer or float, each 0 or 1.
+        label_mask: Shape (L,) or (..., L), bool; False = unknown or impossible label.
+        label_weight: $w$, a number or of shape (L,) or (..., L), at least 0.
+            More than 1.8e19 (9.7e288 in float64) counts as that.
+        pos_weight: $u$, as `label_weight`, for positive labels.
+        sample_weight: Shape (...), multiplies the samples' losses.
+        reduction: "mean" over the samples, "sum" or "none".
+
+    Returns:
+        A number, or shape (...) for "none"; float32 for scores in half precision.
+
+    Examples:
+        >>> decoupled_softmax_loss(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
+        tensor(0.0550)
+
+    References:
+        Gupta et al., "Dual-Encoders for Extreme Multi-Label Classification", 2024.
+    """
+    cells = prepare(scores, targets, label_mask, label_weight, pos_weight, hard=True)
+    number = (cells.targets & cells.known).sum(dim=-1, keepdim=True).clamp(min=1)
+    value, log, terms = shifted_terms(cells.scores, cells.negative)
+    # A sum is at least 1, but for a rounding, where it is not empty.
+    logs = log + terms.sum(dim=-1, keepdim=True).clamp(min=0.5).log()
+    # The difference of scores first: what they have in common would cost digits.
+    shortfall = softplus((value - cells.scores) + logs)
+    share = cells.positive.to(cells.scores.dtype) / number
+    values = (share * shortfall).sum(dim=-1)
+    return reduce(values, sample_weight, reduction)
+
+
 def lsep_loss(
     scores: Tensor,
     targets: Tensor,
@@ -415,6 +465,31 @@ class CrossEntropyLoss(LossModule):
             label_weight=label_weight,
             reduction=reduction,
         )
+
+
+class DecoupledSoftmaxLoss(LossModule):
+    """`decoupled_softmax_loss` as a module.
+
+    Args:
+        label_weight: A number or of shape (L,).
+        pos_weight: As `label_weight`, for positive labels.
+        reduction: "mean" over the samples, "sum" or "none".
+
+    Examples:
+        >>> DecoupledSoftmaxLoss()(torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]]))
+        tensor(0.0550)
+    """
+
+    function = staticmethod(decoupled_softmax_loss)
+
+    def __init__(
+        self,
+        *,
+        label_weight: Weight | None = None,
+        pos_weight: Weight | None = None,
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__(label_weight=label_weight, pos_weight=pos_weight, reduction=reduction)
 
 
 class LSEPLoss(LossModule):

@@ -274,6 +274,13 @@ _LOSSES = {
             "log-sum-exp over pairs, weighted by distance",
             smooth=False,  # its weights carry no gradient
         ),
+        _ranks(
+            "decoupled_softmax",
+            pairwise.decoupled_softmax_loss,
+            pairwise.DecoupledSoftmaxLoss,
+            "softmax of each positive label against the negatives",
+            convex=True,
+        ),
         _decides(
             "distribution_balanced",
             balanced.distribution_balanced_loss,

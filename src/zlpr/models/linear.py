@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 from zlpr._counted import counted
 from zlpr._errors import UserError
+from zlpr.data import Columns
 from zlpr.decoding import Features, Probabilities, Rule
 from zlpr.models.base import FittedModel, TrainingRecord
+from zlpr.models.explanation import Parts
 from zlpr.models.features import TextFeatures
 from zlpr.models.inputs import feature_matrix, list_texts
 
@@ -62,6 +64,23 @@ class LinearModel(FittedModel):
         if self.text_features is not None:
             return self.text_features.transform(list_texts(inputs))
         return feature_matrix(inputs, len(self.weight), self.means)
+
+    def parts(self, sample: Any, read: Any, labels: Sequence[int]) -> Parts:
+        """Each feature times its weights, which together with the biases are the scores."""
+        row = np.asarray(read.toarray() if hasattr(read, "toarray") else read)[0]
+        columns = np.flatnonzero(row)
+        weights = self.weight[columns][:, labels].astype(np.float64)
+        values = row[columns, None].astype(np.float64) * weights
+        bias = self.bias[labels].astype(np.float64)
+        if self.text_features is None:
+            return Parts([self._feature_name(column) for column in columns.tolist()], values, bias)
+        ngrams = self.text_features.places(sample)
+        found = [ngrams[column] for column in columns.tolist()]
+        return Parts([one.term for one in found], values, bias, [one.places for one in found])
+
+    def _feature_name(self, column: int) -> str:
+        held = Columns.from_json(self.record.data.get("columns", {})).features
+        return f"feature {column}" if held is None else held.names[column]
 
     def save_parts(self, folder: Path) -> dict[str, Any]:
         """Write the weights and the vocabulary."""

@@ -134,7 +134,10 @@ def check_features(features: Matrix | None) -> Any:
     matrix = matrix.astype(np.float32) if matrix.dtype != np.float32 else matrix
     values = np.asarray(matrix.data if sparse.issparse(features) else matrix)
     if not np.isfinite(values).all():
-        raise UserError("the features hold NaN or infinite values; the linear model takes numbers")
+        raise UserError(
+            "the features hold NaN or infinite values, or some beyond 3.4e38; the linear model "
+            "takes numbers of 32 bits"
+        )
     return matrix
 
 
