@@ -36,6 +36,9 @@ _NUMBERS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.flo
 FEW = 10
 """Held-out samples that a rule needs to be chosen on."""
 
+MOST_COPIES = 20
+"""Mean weight up to which held-out samples are repeated as often as a whole weight says."""
+
 LARGEST_FEATURE = 1e15
 """Squares of larger ones, summed over the samples, leave single precision."""
 
@@ -381,13 +384,14 @@ class _Samples:
     def repeated(self) -> "_Samples":
         """Each sample as often as its weight says, for what takes no weights.
 
-        Whole numbers are taken at their word. Others are scaled to as many samples as there are,
-        and rounded so that the sums along the samples are right to a half.
+        Whole numbers are taken at their word, unless that were very many. Others are scaled to as
+        many samples as there are, and rounded so that sums along the samples are right to a half.
         """
         if self.weight is None:
             return self
         ends = np.cumsum(self.weight)
-        if (self.weight != np.round(self.weight)).any():
+        whole = (self.weight == np.round(self.weight)).all()
+        if not whole or ends[-1] > MOST_COPIES * len(self):
             ends *= len(self) / ends[-1]
         counts = np.diff(np.floor(ends + 0.5), prepend=0.0).astype(np.int64)
         return replace(self.select(np.repeat(np.arange(len(self)), counts)), weight=None)
@@ -398,8 +402,11 @@ class _Samples:
         So a weight of 3 and the same sample three times are one problem to the last bit, wherever
         the samples stand.
         """
-        columns = [csr.sorted_indices() for csr in (self.X, self.labels) if sparse.issparse(csr)]
-        dense = [] if sparse.issparse(self.X) else [np.ascontiguousarray(self.X)]
+        columns, dense = [self.labels.sorted_indices()], []
+        if sparse.issparse(self.X):
+            columns.append(sparse.csr_array(self.X).sorted_indices())
+        else:
+            dense.append(np.ascontiguousarray(self.X))
         keys = np.array([_digest(row, columns, dense) for row in range(len(self))], dtype="S32")
         known, first, group = np.unique(keys, return_index=True, return_inverse=True)
         if len(known) == len(keys) and self.weight is None:
@@ -415,6 +422,7 @@ def _digest(row: int, columns: Sequence[Any], dense: Sequence[NDArray[Any]]) -> 
         digest.update(array[row].tobytes())
     for csr in columns:
         here = slice(csr.indptr[row], csr.indptr[row + 1])
+        digest.update(int(here.stop - here.start).to_bytes(8))  # where one ends, the next begins
         digest.update(csr.indices[here].astype(np.int64).tobytes())
         digest.update(csr.data[here].tobytes())
     return digest.hexdigest().encode()

@@ -276,7 +276,9 @@ def column_squares(features: Matrix, sample_weight: Weights | None = None) -> Te
     return torch.from_numpy(squares.astype(np.float32))
 
 
-def _distinct_rows(labels: Any, sample_weight: Weights | None) -> tuple[NDArray[np.int64], Weights]:
+def _distinct_rows(
+    labels: Any, sample_weight: Weights | None = None
+) -> tuple[NDArray[np.int64], Weights]:
     """A sample of each distinct label set, and how many samples have it.
 
     Sets are told apart by the sum of a random 64-bit number per label. Where there are too many,
