@@ -1,4 +1,4 @@
-"""The linear model as a scikit-learn estimator."""
+"""The linear model as a scikit-learn estimator, and frozen encoders as a transformer."""
 
 import warnings
 from collections.abc import Sequence
@@ -20,6 +20,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from zlpr import decoding
 from zlpr._counted import counted
 from zlpr.decoding import Calibrator, Probabilities
+from zlpr.integrations._sklearn_embedder import TextEmbedder as TextEmbedder
 from zlpr.losses import registry
 from zlpr.models.feature_config import FeatureConfig
 from zlpr.models.features import TextFeatures
@@ -27,7 +28,7 @@ from zlpr.training.config import AUTO
 from zlpr.training.judging import ScoredPart
 from zlpr.training.linear import LinearConfig
 from zlpr.training.loss import check_finite
-from zlpr.training.objective import Weights
+from zlpr.training.objective import Weights, csr
 from zlpr.training.selection import choose_probabilities, choose_rule
 from zlpr.training.solvers import WholeData, choose_solver
 
@@ -404,7 +405,7 @@ class _Samples:
         """
         columns, dense = [self.labels.sorted_indices()], []
         if sparse.issparse(self.X):
-            columns.append(sparse.csr_array(self.X).sorted_indices())
+            columns.append(csr(self.X).sorted_indices())
         else:
             dense.append(np.ascontiguousarray(self.X))
         keys = np.array([_digest(row, columns, dense) for row in range(len(self))], dtype="S32")
@@ -420,11 +421,11 @@ def _digest(row: int, columns: Sequence[Any], dense: Sequence[NDArray[Any]]) -> 
     digest = blake2b(digest_size=16)
     for array in dense:
         digest.update(array[row].tobytes())
-    for csr in columns:
-        here = slice(csr.indptr[row], csr.indptr[row + 1])
+    for matrix in columns:
+        here = slice(matrix.indptr[row], matrix.indptr[row + 1])
         digest.update(int(here.stop - here.start).to_bytes(8))  # where one ends, the next begins
-        digest.update(csr.indices[here].astype(np.int64).tobytes())
-        digest.update(csr.data[here].tobytes())
+        digest.update(matrix.indices[here].astype(np.int64).tobytes())
+        digest.update(matrix.data[here].tobytes())
     return digest.hexdigest().encode()
 
 
