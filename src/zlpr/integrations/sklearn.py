@@ -20,7 +20,10 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from zlpr import decoding
 from zlpr._counted import counted
 from zlpr.decoding import Calibrator, Probabilities
+from zlpr.integrations._sklearn_decoding import DecodedClassifier as DecodedClassifier
+from zlpr.integrations._sklearn_decoding import Scorer as Scorer
 from zlpr.integrations._sklearn_embedder import TextEmbedder as TextEmbedder
+from zlpr.integrations._sklearn_text import TextVectoriser as TextVectoriser
 from zlpr.losses import registry
 from zlpr.models.feature_config import FeatureConfig
 from zlpr.models.features import TextFeatures
