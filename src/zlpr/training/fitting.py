@@ -121,8 +121,11 @@ def fit_parts(
             shutil.rmtree(checkpoint, ignore_errors=True)
         raise
     model = trained.model
+    labels = trained.validation_labels
     validation = ScoredPart(
-        parts.validation.labels, trained.validation_scores, trained.validation_features
+        parts.validation.labels if labels is None else labels,
+        trained.validation_scores,
+        trained.validation_features,
     )
     choice = choose_rule(config, parts.train.labels, validation)
     probabilities = choose_probabilities(config.scored_as, parts.train.labels, validation)
