@@ -53,6 +53,9 @@ COMMANDS = {
     "compare": Command("zlpr.cli.compare", "compare losses on data: train a grid, write a report"),
     "report": Command("zlpr.cli.report", "make the report of a comparison from its run records"),
     "data": Command("zlpr.cli.data", "list, describe, prepare, download and split data sets"),
+    "cache": Command(
+        "zlpr.cli.cache", "show the embeddings that are kept on the disk, or remove them"
+    ),
     "models": Command("zlpr.cli.models", "list the kinds of models and what each needs"),
     "losses": Command("zlpr.cli.losses", "list the losses and what each can do"),
     "theory": Command("zlpr.cli.theory", "run the argument behind the loss: tables and figures"),

@@ -23,8 +23,9 @@ from scipy import sparse
 from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.models.feature_config import LONGEST_NGRAM, FeatureConfig
+from zlpr.models.mixed_matrix import MixedMatrix
 
-Matrix = sparse.csr_array[Any] | NDArray[Any]
+Matrix = sparse.csr_array[Any] | NDArray[Any] | MixedMatrix
 Integers = NDArray[np.int64]
 
 # Between texts that are searched for words together, and the number it gets among the symbols.

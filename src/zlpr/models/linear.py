@@ -103,28 +103,44 @@ class LinearModel(FittedModel):
         cls, folder: Path, config: Mapping[str, Any], shared: Mapping[str, Any]
     ) -> "LinearModel":
         """Read what `save_parts` wrote; `shared` holds what every kind of model has."""
-        from safetensors.numpy import load_file
+        return cls(**load_layer(folder, config, shared))
 
-        tensors = load_file(folder / WEIGHTS)
-        weight, bias, means = tensors["weight"], tensors["bias"], tensors.get("means")
-        expected = (config["num_features"], len(shared["label_names"]))
-        if weight.shape != expected or bias.shape != expected[1:]:
+
+def load_layer(
+    folder: Path, config: Mapping[str, Any], shared: Mapping[str, Any], beside: int = 0
+) -> dict[str, Any]:
+    """The arguments of a `LinearModel` from its folder, checked against each other.
+
+    Args:
+        folder: the model's.
+        config: its config.json.
+        shared: what every kind of model has.
+        beside: weights that are for other features than the vocabulary's, after those.
+    """
+    from safetensors.numpy import load_file
+
+    tensors = load_file(folder / WEIGHTS)
+    weight, bias, means = tensors["weight"], tensors["bias"], tensors.get("means")
+    expected = (config["num_features"], len(shared["label_names"]))
+    if weight.shape != expected or bias.shape != expected[1:]:
+        raise UserError(f"{folder / WEIGHTS}: weights of shape {weight.shape}, expected {expected}")
+    if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
+        raise UserError(f"{folder / WEIGHTS}: a weight is not a finite number")
+    if means is not None and (means.shape != expected[:1] or not np.isfinite(means).all()):
+        raise UserError(f"{folder / WEIGHTS}: the features' means are not {expected[0]} numbers")
+    text_features = None
+    if config["inputs"] == "texts":
+        text = (folder / VOCABULARY).read_text(encoding="utf-8")
+        text_features = TextFeatures.from_json(json.loads(text))
+        if text_features.num_features != len(weight) - beside:
             raise UserError(
-                f"{folder / WEIGHTS}: weights of shape {weight.shape}, expected {expected}"
+                f"{folder / VOCABULARY}: {counted(text_features.num_features, 'term')}, but "
+                f"the weights are for {len(weight) - beside:,}"
             )
-        if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
-            raise UserError(f"{folder / WEIGHTS}: a weight is not a finite number")
-        if means is not None and (means.shape != expected[:1] or not np.isfinite(means).all()):
-            raise UserError(
-                f"{folder / WEIGHTS}: the features' means are not {expected[0]} numbers"
-            )
-        text_features = None
-        if config["inputs"] == "texts":
-            text = (folder / VOCABULARY).read_text(encoding="utf-8")
-            text_features = TextFeatures.from_json(json.loads(text))
-            if text_features.num_features != len(weight):
-                raise UserError(
-                    f"{folder / VOCABULARY}: {counted(text_features.num_features, 'term')}, but "
-                    f"the weights are for {len(weight):,}"
-                )
-        return cls(weight=weight, bias=bias, text_features=text_features, means=means, **shared)
+    return {
+        "weight": weight,
+        "bias": bias,
+        "text_features": text_features,
+        "means": means,
+        **shared,
+    }

@@ -13,10 +13,12 @@ if TYPE_CHECKING:
 # themselves: the command line makes its flags from the settings.
 _CONFIGS = {
     "linear": "zlpr.training.linear:LinearConfig",
+    "embed": "zlpr.training.embed:EmbedConfig",
     "hf": "zlpr.training.transformer:TransformerConfig",
 }
 _TRAINERS = {
     "linear": "zlpr.training.linear:LinearTrainer",
+    "embed": "zlpr.training.embed:EmbedTrainer",
     "hf": "zlpr.training.transformer:TransformerTrainer",
 }
 
