@@ -10,6 +10,7 @@ from zlpr import decoding
 from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.data import Dataset
+from zlpr.metrics import LabelFrequencies
 from zlpr.models.base import FittedModel, TrainingRecord
 from zlpr.models.registry import kind_of
 from zlpr.training.base import ProgressCallback, ReadInputs, Trained, TrainingProgress
@@ -152,7 +153,8 @@ def _recorded(
 ) -> FitResult:
     """The figures, written into the model's record."""
     model = trained.model
-    figures = judge(config.scored_as, model.decoder, judged, config.convention)
+    frequencies = LabelFrequencies.of(parts.train.labels)
+    figures = judge(config.scored_as, model.decoder, judged, config.convention, frequencies)
     model.record = TrainingRecord(
         loss=config.loss,
         loss_params=dict(config.loss_params),
@@ -162,6 +164,7 @@ def _recorded(
         metrics=figures,
         seconds=seconds,
         decision={**choice.to_dict(), "probabilities": probabilities.to_dict()},
+        frequencies=frequencies,
     )
     return FitResult(
         model=model,
