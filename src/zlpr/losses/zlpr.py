@@ -84,7 +84,7 @@ def sparse_zlpr_loss(
     sample_weight: Tensor | None = None,
     reduction: Reduction = "mean",
 ) -> Tensor:
-    r"""ZLPR from the indices of the positive labels; the value of `zlpr_loss`, sooner.
+    r"""ZLPR from the indices of the positive labels; the value of `zlpr_loss`.
 
     $$\ell(s, P) = \log\Big(1 + \sum_{i \in P} e^{-s_i}\Big)
                  + \log\Big(1 + \sum_{j \notin P} e^{s_j}\Big)$$
