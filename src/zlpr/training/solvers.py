@@ -19,7 +19,7 @@ from zlpr.training.extras import Softened, soften
 from zlpr.training.lbfgs import Minimum, Step, last_tenth, minimise
 from zlpr.training.linear import LinearConfig
 from zlpr.training.linear_checkpoint import SavedEpoch
-from zlpr.training.loss import bound_of, create_loss
+from zlpr.training.loss import begin_epoch, bound_of, create_loss
 from zlpr.training.objective import (
     LinearObjective,
     column_squares,
@@ -122,7 +122,7 @@ class WholeData(Solver):
         tolerance: float = TOLERANCE,
         max_iterations: int = MAX_ITERATIONS,
     ) -> None:
-        info = registry.info(config.loss)
+        info = registry.info(config.scored_as)
         loss = create_loss(config, labels, reduction="mean" if info.over_batch else "none")
         self.bound = bound_of(loss)
         loss = soften(loss, config, labels.shape[1])
@@ -208,7 +208,7 @@ class Batches(Solver):
         largest = min(max(BATCH_SIZE, labels.shape[0] // 40), LARGEST_BATCH)
         self.batch_size = config.batch_size or largest
         self.learning_rate = config.learning_rate or LEARNING_RATE
-        info = registry.info(config.loss)
+        info = registry.info(config.scored_as)
         self.scale, self.convex = info.link_scale or 1.0, info.convex
 
     def start(self) -> Tensor:
@@ -262,6 +262,7 @@ class Batches(Solver):
         samples, total = self.labels.shape[0], 0.0
         if isinstance(self.loss, Softened):
             self.loss.reseed([self.seed, epoch])
+        begin_epoch(self.loss, epoch)
         # Of the epoch alone, so that a resumed fit draws what it would have drawn.
         state = np.random.SeedSequence([self.seed, epoch]).generate_state(1, np.uint64)
         self.generator.manual_seed(int(state[0]))
@@ -337,7 +338,8 @@ def choose_solver(
 ) -> Solver:
     """L-BFGS over the whole data where it fits in memory, Adam over batches otherwise.
 
-    Mixup and sampled pairs, which change the loss from step to step, also go in batches; and so
+    Mixup and sampled pairs, which change the loss from step to step, and a loss that is another from
+    some epoch on also go in batches; and so
     does a loss over the batch, or one that is not smooth, whose settings speak of batches.
 
     Args:
@@ -348,9 +350,10 @@ def choose_solver(
         max_iterations: of L-BFGS, or epochs of Adam; None takes `MAX_ITERATIONS`, and as many
             rounds of `EPOCHS` as it takes.
     """
-    info = registry.info(config.loss)
+    info = registry.info(config.scored_as)
+    by_epoch = registry.info(config.loss).by_epoch
     asked = (config.epochs, config.batch_size, config.learning_rate) != (None, None, None)
-    changes = bool(config.mixup) or info.is_random(config.loss_params)
+    changes = bool(config.mixup) or by_epoch or info.is_random(config.loss_params)
     in_batches = changes or (asked and (info.over_batch or not info.smooth))
     fits = memory_of_past_steps(features.shape[1], labels.shape[1]) >= _SHORTEST_MEMORY
     at_once = MOST_CELLS_AT_ONCE if info.over_batch else MEMORY

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from zlpr.data import Dataset
     from zlpr.training.fine_tuning import TokenizedParts
 
+RADIUS = 1.0
+"""Length of the adversarial step over a text's token embeddings, each of which is about as long."""
+
 Preset = Literal["default", "paper"]
 Precision = Literal["auto", "no", "fp16", "bf16"]
 
@@ -90,6 +93,8 @@ class TransformerConfig(TrainingConfig):
         label_smoothing: mass moved from the hard targets, in [0, 1).
         r_drop: weight of the divergence between two dropout passes.
         vat: weight of the divergence under a virtual adversarial step on the embeddings.
+        vat_radius: length of that step.
+        vat_iterations: power iterations of its search.
         mixup: the Beta distribution's parameter; 0 is off.
         report_to: the Trainer's reporters, such as "tensorboard"; one, or several.
         process_timeout: seconds that one of several processes waits for the others before it
@@ -105,10 +110,16 @@ class TransformerConfig(TrainingConfig):
     mixed_precision: Precision = setting("auto", "auto is bf16 where the hardware is fast at it")
     patience: int | None = setting(None, "evaluations without a gain before stopping", metavar="N")
     label_smoothing: float = setting(0.0, "moved from the hard targets, below 1", metavar="MASS")
-    r_drop: float = setting(0.0, "of the divergence of two dropout passes", metavar="WEIGHT")
+    r_drop: float = setting(
+        0.0,
+        "a: adds a/4 of the symmetric divergence of two dropout passes",
+        metavar="WEIGHT",
+    )
     vat: float = setting(
         0.0, "of the divergence under a virtual adversarial step", metavar="WEIGHT"
     )
+    vat_radius: float = setting(RADIUS, "length of that step on the embeddings", metavar="LENGTH")
+    vat_iterations: int = setting(1, "power iterations of its search", metavar="N")
     mixup: float = setting(0.0, "of the Beta distribution; 0 is off", metavar="ALPHA")
     report_to: tuple[str, ...] | str = setting(
         (),
@@ -131,6 +142,9 @@ class TransformerConfig(TrainingConfig):
                 raise UserError(f"{name} {getattr(self, name)!r}: expected one of {listed}")
         numbers = ("learning_rate", "epochs", "batch_size", "max_length", "accumulation_steps")
         check_above_zero(self, (*numbers, "patience", "process_timeout"))
+        check_above_zero(self, ("vat_radius", "vat_iterations"))
+        if not self.vat and (self.vat_radius, self.vat_iterations) != (RADIUS, 1):
+            raise UserError("vat_radius and vat_iterations go with vat, which is 0; give it too")
         check_share(self, "label_smoothing")
         check_at_least_zero(self, ("r_drop", "vat", "mixup"))
 
