@@ -14,10 +14,18 @@ if TYPE_CHECKING:
 _CONFIGS = {
     "linear": "zlpr.training.linear:LinearConfig",
     "hf": "zlpr.training.transformer:TransformerConfig",
+    "powerset": "zlpr.training.powerset:PowersetConfig",
+    "chain": "zlpr.training.chain:ChainConfig",
+    "knn": "zlpr.training.knn:NeighboursConfig",
+    "mmp": "zlpr.training.perceptron:PerceptronConfig",
 }
 _TRAINERS = {
     "linear": "zlpr.training.linear:LinearTrainer",
     "hf": "zlpr.training.transformer:TransformerTrainer",
+    "powerset": "zlpr.training.powerset:PowersetTrainer",
+    "chain": "zlpr.training.chain:ChainTrainer",
+    "knn": "zlpr.training.knn:NeighboursTrainer",
+    "mmp": "zlpr.training.perceptron:PerceptronTrainer",
 }
 
 

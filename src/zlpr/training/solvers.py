@@ -338,9 +338,9 @@ def choose_solver(
 ) -> Solver:
     """L-BFGS over the whole data where it fits in memory, Adam over batches otherwise.
 
-    Mixup and sampled pairs, which change the loss from step to step, and a loss that is another from
-    some epoch on also go in batches; and so
-    does a loss over the batch, or one that is not smooth, whose settings speak of batches.
+    Mixup and sampled pairs, which change the loss from step to step, and a loss that is another
+    from some epoch on also go in batches; and so does a loss over the batch, or one that is not
+    smooth, whose settings speak of batches.
 
     Args:
         features: of shape (samples, features), dense or CSR.

@@ -10,6 +10,7 @@ from zlpr._errors import UserError
 from zlpr.models.registry import argument_of
 from zlpr.training.base import ModelTrainer, ProgressCallback, Trained
 from zlpr.training.config import (
+    AUTO,
     TrainingConfig,
     check_above_zero,
     check_at_least_zero,
@@ -81,7 +82,8 @@ class TransformerConfig(TrainingConfig):
     """Settings of a fine-tuned transformers encoder.
 
     Attributes:
-        preset: "paper" is the paper's optimiser, at its learning rate and for its epochs.
+        preset: "paper" is the paper's optimiser, at its learning rate and for its epochs; it also
+            keeps the paper's bound, zero, where no rule is asked for.
         learning_rate: of Adam.
         epochs: passes over the training data.
         batch_size: samples per optimiser step, over all processes and accumulation steps.
@@ -101,7 +103,9 @@ class TransformerConfig(TrainingConfig):
             gives up with an error.
     """
 
-    preset: Preset = setting("default", "paper: the optimiser Adam at 2e-4 for 20 epochs")
+    preset: Preset = setting(
+        "default", "paper: the optimiser Adam at 2e-4 for 20 epochs, and labels at scores above 0"
+    )
     learning_rate: float | None = setting(None, "of the optimiser Adam", metavar="RATE")
     epochs: int | None = setting(None, "passes over the training data", metavar="N")
     batch_size: int | None = setting(None, "samples in a step, over all processes", metavar="N")
@@ -134,6 +138,7 @@ class TransformerConfig(TrainingConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._keep_the_papers_bound()
         if isinstance(self.report_to, str):
             object.__setattr__(self, "report_to", (self.report_to,))
         for name, allowed in (("preset", Preset), ("mixed_precision", Precision)):
@@ -147,6 +152,16 @@ class TransformerConfig(TrainingConfig):
             raise UserError("vat_radius and vat_iterations go with vat, which is 0; give it too")
         check_share(self, "label_smoothing")
         check_at_least_zero(self, ("r_drop", "vat", "mixup"))
+
+    def _keep_the_papers_bound(self) -> None:
+        """The paper decides at zero, so its preset does unless another rule is asked for."""
+        from zlpr.losses import registry
+
+        by_hand = (self.threshold, self.top) != (None, None)
+        if self.preset != "paper" or self.decode != AUTO or by_hand:
+            return
+        if registry.info(self.scored_as).decides:
+            object.__setattr__(self, "decode", "zero")
 
 
 class TransformerTrainer(ModelTrainer):
