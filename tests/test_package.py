@@ -23,6 +23,11 @@ HEAVY = [
     "datasets",
     "ray",
     "rich",
+    "jax",
+    "keras",
+    "lightning",
+    "mlflow",
+    "torchmetrics",
 ]
 
 

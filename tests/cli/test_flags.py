@@ -19,6 +19,8 @@ def test_examples_in_the_documentation_hold():
         ("编号,标签,文本\n1,雨,今天 下雨\n2,雨,明天 下雨\n", "--text '文本' --labels '标签'"),
         ("it's,x\nred words here,a\nblue words,a\n", """--text "it's" --labels 'x'"""),
         ("text,labels\n\xe9,a\n".encode("latin-1"), "--encoding 'gb18030'"),
+        ("size,a\n1.5,1\n2.5,0\n3.5,1\nlarge,0\n", "say so with --categorical-columns"),
+        ("one,labels,two\nx,a,y\n", "to learn from with --features-columns"),
     ],
 )
 def test_advice_is_in_the_words_of_the_command_line(content, advice, tmp_path, capsys):

@@ -209,6 +209,8 @@ def test_columns_are_found_by_name_place_range_and_pattern(asked, found):
         (["", None], False),
         ([True, 2, float("nan")], True),
         ([[1], [2]], False),
+        (["2020_01", "2020_02"], False),
+        (["1e39", "-1e300"], False),
     ],
 )
 def test_what_counts_as_numbers(cells, numeric):
@@ -231,3 +233,29 @@ def test_columns_without_names_are_found_by_their_places(tmp_path):
     path = write_table(tmp_path, ["42,180,0,1"], "31.5,170,1,0")
     data = read(path, features="0:1", labels=[2, 3])
     assert data.features.tolist() == [[31.5, 170.0], [42.0, 180.0]]
+
+
+def test_decimal_commas_are_no_categories(tmp_path):
+    path = write_table(tmp_path, ["1,5;a", "2,5;b", ";a"], "size;labels")
+    with pytest.raises(UserError, match=r"'size' holds numbers with a comma, as '1,5'; write them"):
+        read(path, features="size")
+
+
+def test_categories_that_are_met_once_are_doubted(tmp_path):
+    rows = [f"2020-01-{day:02},{day % 3},a" for day in range(1, 29)]
+    path = write_table(tmp_path, rows, "day,kind,labels")
+    (note,) = read(path, features="day", categories="kind").notes
+    assert "28 different categories of 'day' in 28 rows" in note
+
+
+@pytest.mark.parametrize(("shift", "doubted"), [(0.0, False), (1e4, False), (1e9, True)])
+def test_numbers_that_32_bits_do_not_tell_apart_are_doubted(shift, doubted, tmp_path):
+    rows = [f"{shift + number},a" for number in range(9)]
+    notes = read(write_table(tmp_path, rows, "size,labels"), features="size").notes
+    assert any("'size' differ too little" in note for note in notes) is doubted
+
+
+def test_a_number_beyond_32_bits_is_an_error_with_its_place(tmp_path):
+    path = write_table(tmp_path, ["1,a", "1e39,b", "2,a"], "size,labels")
+    with pytest.raises(UserError, match=r"line 3, column 'size': expected a number, got '1e39'"):
+        read(path, features="size")

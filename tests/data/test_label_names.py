@@ -53,6 +53,9 @@ def test_when_numbers_count_the_labels_of_a_model(own, numbered, names, trained_
         (("a", "b", "food, drink"), "|", []),  # a comma of a name
         (("a", "b;c"), ",", ["'b;c' holds ';'"]),
         (("a", "a;c"), None, []),  # one label a cell, as was said or seen
+        (("caf\u00e9", "cafe\u0301"), None, ["differ in what is hardly seen alone"]),
+        (("news", "new\u200bs"), None, ["differ in what is hardly seen alone"]),
+        (("\u4f53\u80b2", "\u4f53"), None, []),
         (("Spam", "spam", "SPAM"), None, ["'Spam' and 'spam' differ in case or spaces alone"]),
         (("a  b", "a b"), None, ["'a  b' and 'a b' differ"]),
         (("a\nb",), None, ["holds a line break"]),

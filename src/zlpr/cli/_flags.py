@@ -5,8 +5,10 @@ import re
 
 # The arguments of `zlpr.data.read` that have a flag of the same name, where a value follows them.
 _ARGUMENT = re.compile(
-    r"\b(format|text|labels|label_delimiter|label_names|id|group|encoding)=(?=['\"\d…A-Z])"
+    r"\b(format|text|features|categories|labels|label_delimiter|label_names|id|group|encoding)="
+    r"(?=['\"\d…A-Z])"
 )
+_OTHER_NAMES = {"features": "features-columns", "categories": "categorical-columns"}
 
 
 def words(argument: str) -> str:
@@ -30,5 +32,7 @@ def in_flags(message: str) -> str:
         "say --no-header with --text 0 --label-delimiter '|'"
     """
     message = message.replace("header=True", "--header").replace("header=False", "--no-header")
-    message = _ARGUMENT.sub(lambda found: f"--{found[1].replace('_', '-')} ", message)
+    message = _ARGUMENT.sub(
+        lambda found: f"--{_OTHER_NAMES.get(found[1], found[1].replace('_', '-'))} ", message
+    )
     return re.sub(r"(?<=['\"\d]), (?=--)", " ", message)  # as they are typed

@@ -8,6 +8,7 @@ that other files give the same features.
 
 import fnmatch
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +28,12 @@ MOST_CATEGORIES = 1_000
 """Values of a column; with more it is hardly one of categories, and would fill memory."""
 
 Numbers = NDArray[np.float64]
+
+_LARGEST = float(np.finfo(np.float32).max)
+_SMALLEST_SPREAD = 2.0**-14
+"""Of a column's numbers, as a share of their size: 32 bits tell below it few of them apart."""
+
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 
 
 @dataclass(frozen=True)
@@ -74,10 +81,18 @@ class FeatureColumns:
         """The same columns with what these cells call for: missing numbers, values of categories.
 
         Raises:
-            UserError: a column has so many values that it is not one of categories.
+            UserError: a column has so many values that it is not one of categories, or they are
+                numbers with a decimal comma.
         """
         values = {name: tuple(sorted(set(cells[name]))) for name in self.categories}
         for name, found in values.items():
+            commas = [value for value in found if _DECIMAL_COMMA.fullmatch(value)]
+            if 2 * len(commas) > len(found):
+                raise UserError(
+                    f"{file}: the column {quote(name)} holds numbers with a comma, as "
+                    f"{quote(commas[0])}; write them with a decimal point and without signs "
+                    "between thousands, or leave the column out of the features"
+                )
             if len(found) > MOST_CATEGORIES:
                 raise UserError(
                     f"{file}: the column {quote(name)} has {len(found):,} different values, too "
@@ -86,6 +101,37 @@ class FeatureColumns:
                 )
         blank = tuple(name for name in self.numbers if np.isnan(cells[name]).any())
         return FeatureColumns(self.numbers, blank, values)
+
+    def doubts(self, file: str, cells: Mapping[str, Sequence[Any] | Numbers]) -> list[str]:
+        """What looks wrong about the columns, given the cells that they were learned from."""
+        return [
+            *(
+                f"{file}: the numbers of {quote(name)} differ too little for their size to be told "
+                "apart in 32 bits; subtract what they have in common"
+                for name in self.numbers
+                if _is_crowded(np.asarray(cells[name], dtype=np.float64))
+            ),
+            *(
+                f"{file}: {len(values):,} different categories of {quote(name)} in "
+                f"{counted(len(cells[name]), 'row')}: most are met once and teach nothing"
+                for name, values in self.categories.items()
+                if 2 * len(values) > len(cells[name]) > _FEW_ROWS
+            ),
+        ]
+
+
+_FEW_ROWS = 20
+"""Of which most categories may well be met once."""
+
+
+def _is_crowded(numbers: Numbers) -> bool:
+    """Whether numbers lie so close together, far from 0, that 32 bits hardly tell them apart."""
+    said = numbers[~np.isnan(numbers)]
+    if not len(said):
+        return False
+    lowest, highest = float(said.min()), float(said.max())
+    size = max(abs(lowest), abs(highest))
+    return 0 < highest - lowest < _SMALLEST_SPREAD * size
 
 
 class FeatureEncoder:
@@ -173,14 +219,17 @@ def is_blank(cell: Any, missing: Any = None) -> bool:
 
 
 def number_of(cell: Any) -> float | None:
-    """A finite number as it is or as a text; None for anything else."""
-    if not isinstance(cell, str | int | float):
+    """A number of 32 bits as it is or as a text; None for anything else.
+
+    Python would read 2020_01 as a number, which is a name elsewhere.
+    """
+    if not isinstance(cell, str | int | float) or (isinstance(cell, str) and "_" in cell):
         return None
     try:
         value = float(cell)
     except (ValueError, OverflowError):
         return None
-    return value if math.isfinite(value) else None
+    return value if abs(value) <= _LARGEST else None
 
 
 def are_numbers(cells: Iterable[Any], missing: Any = None) -> bool:

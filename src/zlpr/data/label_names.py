@@ -1,5 +1,7 @@
 """Lists of label names, one per line: where they stand and what they may hold."""
 
+import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -96,11 +98,12 @@ def doubts(names: Sequence[str], delimiter: str | None = None) -> Iterator[str]:
         yield f"the label {quote(broken)} holds a line break; was a cell cut in the wrong place?"
     first: dict[str, str] = {}
     for name in names:
-        other = first.setdefault(" ".join(name.casefold().split()), name)
+        other = first.setdefault(_as_seen(name), name)
         if other is not name:
+            by = "case or spaces" if other.isascii() and name.isascii() else "what is hardly seen"
             yield (
-                f"the labels {quote(other)} and {quote(name)} differ in case or spaces alone; they "
-                "count as two"
+                f"the labels {quote(other)} and {quote(name)} differ in {by} alone; they count as "
+                "two"
             )
             break
     joined = _joined_label(names, delimiter) if delimiter else None
@@ -115,6 +118,16 @@ def doubts(names: Sequence[str], delimiter: str | None = None) -> Iterator[str]:
             f"the words of the label {quote(spaced)} are labels of their own: is it several, "
             "separated by ' '?"
         )
+
+
+_UNSEEN = re.compile("[\u00ad\u200b\u200e\u200f\u2060\ufeff]")
+"""Hyphens and spaces without width, and marks of direction."""
+
+
+def _as_seen(name: str) -> str:
+    """A name without what readers overlook: case, spaces, how accents and widths are encoded."""
+    plain = unicodedata.normalize("NFKC", _UNSEEN.sub("", name))
+    return " ".join(plain.casefold().split())
 
 
 def _labels_in_a_row(names: Sequence[str]) -> Iterator[str]:

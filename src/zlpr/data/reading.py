@@ -362,6 +362,7 @@ class _Builder:
         cells = {name: _joined_cells([part[name] for part in self.cells]) for name in held.columns}
         if self.like is None or self.like.features != held:
             held = held.learn(file, cells)
+            notes += held.doubts(file, cells)
         encoder = FeatureEncoder(held)
         self.features = [encoder.encode(cells)]
         notes += encoder.notes(file)

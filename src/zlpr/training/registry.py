@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 # themselves: the command line makes its flags from the settings.
 _CONFIGS = {
     "linear": "zlpr.training.linear:LinearConfig",
+    "embed": "zlpr.training.embed:EmbedConfig",
     "hf": "zlpr.training.transformer:TransformerConfig",
     "powerset": "zlpr.training.powerset:PowersetConfig",
     "chain": "zlpr.training.chain:ChainConfig",
@@ -21,6 +22,7 @@ _CONFIGS = {
 }
 _TRAINERS = {
     "linear": "zlpr.training.linear:LinearTrainer",
+    "embed": "zlpr.training.embed:EmbedTrainer",
     "hf": "zlpr.training.transformer:TransformerTrainer",
     "powerset": "zlpr.training.powerset:PowersetTrainer",
     "chain": "zlpr.training.chain:ChainTrainer",
