@@ -131,7 +131,7 @@ def run_one(job: dict) -> int:
 
 def weights(model: object) -> int:
     """Numbers that a model holds."""
-    parts = getattr(model, "parts", None) or getattr(model, "chains", None) or [model]
+    parts = getattr(model, "softmaxes", None) or getattr(model, "chains", None) or [model]
     names = ("weight", "before", "bias", "samples")
     held = (getattr(part, name, None) for part in parts for name in names)
     return int(sum(tensor.size for tensor in held if tensor is not None))

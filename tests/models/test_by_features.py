@@ -43,6 +43,8 @@ def test_a_model_of_texts_learns_and_is_read_back(mode: str, tmp_path: Path) -> 
     result.model.save(tmp_path / "model")
     loaded = zlpr.load(tmp_path / "model")
     assert loaded.predict(test.texts) == result.model.predict(test.texts)
+    (explained, *_) = loaded.explain(test.texts[0], label=train.label_names[0])
+    assert explained.label == train.label_names[0]
 
 
 @pytest.mark.parametrize(

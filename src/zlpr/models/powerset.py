@@ -87,7 +87,7 @@ class PowersetModel(FeatureModel):
     """The mean of the scores that set softmaxes give a label; one of all labels, or several.
 
     Attributes:
-        parts: the softmaxes, which together know every label.
+        softmaxes: which together know every label.
         set_scores: how a softmax scores labels, see `scores_of_labels`.
     """
 
@@ -96,29 +96,29 @@ class PowersetModel(FeatureModel):
     def __init__(
         self,
         label_names: Sequence[str],
-        parts: Sequence[SetSoftmax],
+        softmaxes: Sequence[SetSoftmax],
         set_scores: SetScores,
         *,
         record: TrainingRecord,
         **reading: Any,
     ) -> None:
         super().__init__(label_names, record=record, **reading)
-        self.parts = tuple(parts)
+        self.softmaxes = tuple(softmaxes)
         self.set_scores = set_scores
 
     def score(self, read: Any) -> NDArray[np.float32]:
         """Scores of shape (samples, labels)."""
-        return mean_scores(self.parts, read, self.set_scores, len(self.label_names))
+        return mean_scores(self.softmaxes, read, self.set_scores, len(self.label_names))
 
     def save_parts(self, folder: Path) -> dict[str, Any]:
         """Write the softmaxes and the vocabulary."""
         tensors: Tensors = {}
-        for number, part in enumerate(self.parts):
+        for number, part in enumerate(self.softmaxes):
             tensors[f"{number}.labels"] = part.labels
             tensors[f"{number}.sets"] = part.sets.astype(np.uint8)
             tensors[f"{number}.weight"], tensors[f"{number}.bias"] = part.weight, part.bias
         saved = self.save_tensors(folder, tensors)
-        return {**saved, "softmaxes": len(self.parts), "set_scores": self.set_scores}
+        return {**saved, "softmaxes": len(self.softmaxes), "set_scores": self.set_scores}
 
     @classmethod
     def load_parts(
@@ -129,7 +129,7 @@ class PowersetModel(FeatureModel):
         if config["set_scores"] not in SET_SCORES:
             raise UserError(f"set_scores {config['set_scores']!r}: no such way to score labels")
         num_labels = len(shared["label_names"])
-        parts = []
+        softmaxes = []
         for number in range(config["softmaxes"]):
             labels, sets, weight, bias = (
                 tensors[f"{number}.{name}"] for name in ("labels", "sets", "weight", "bias")
@@ -138,8 +138,8 @@ class PowersetModel(FeatureModel):
             check_shape(folder, f"{number}.weight", weight, (config["num_features"], len(bias)))
             if len(labels) and not (labels.min() >= 0 and labels.max() < num_labels):
                 raise UserError(f"{number}.labels: a label outside 0 to {num_labels - 1}")
-            parts.append(SetSoftmax(labels, sets.astype(bool), weight, bias))
-        return cls(parts=parts, set_scores=config["set_scores"], **reading, **shared)
+            softmaxes.append(SetSoftmax(labels, sets.astype(bool), weight, bias))
+        return cls(softmaxes=softmaxes, set_scores=config["set_scores"], **reading, **shared)
 
 
 def mean_scores(
