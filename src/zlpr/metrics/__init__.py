@@ -29,12 +29,13 @@ from zlpr.metrics.registry import (
     info,
 )
 from zlpr.metrics.streaming import MetricSet, evaluate
-from zlpr.metrics.top_scores import TopScores
+from zlpr.metrics.top_scores import LabelLists, TopScores
 
 __all__ = [
     "DECISION_METRICS",
     "PAPER_METRICS",
     "Empty",
+    "LabelLists",
     "LabelReport",
     "Labels",
     "MetricInfo",

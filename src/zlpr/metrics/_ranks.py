@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from zlpr.metrics._inputs import FloatArray, IntArray, SampleLabels
+from zlpr.metrics.top_scores import TopScores
 
 
 @dataclass(frozen=True)
@@ -43,17 +44,25 @@ class PositiveRanks:
         return np.asarray(sums, dtype=np.float64)
 
 
-def positive_ranks(scores: FloatArray, true: SampleLabels, *, above: bool = False) -> PositiveRanks:
+def positive_ranks(
+    scores: FloatArray | TopScores, true: SampleLabels, *, above: bool = False
+) -> PositiveRanks:
     """Find the positions of the true labels of a block of samples."""
+    if isinstance(scores, TopScores):
+        own, shown = _scores_of(scores, true), scores.scores
+    else:
+        own, shown = scores[true.rows, true.columns], scores
     width = int(true.counts.max(initial=0))
     filled = np.arange(width) < true.counts[:, None]
     # Each row holds its true labels' scores in ascending order; the padding stands last and
     # is never below a score, so it is never counted.
-    values = np.full((len(scores), width), np.inf, dtype=scores.dtype)
-    values[filled] = scores[true.rows, true.columns]
+    values = np.full((len(shown), width), np.inf, dtype=shown.dtype)
+    values[filled] = own
     values.sort(axis=1)
-    rank = _count if width <= log2(scores.shape[1] + 1) else _sort
-    at_or_above, strictly_above = rank(scores, values, above)
+    rank = _count if width <= log2(shown.shape[1] + 1) else _sort
+    at_or_above, strictly_above = rank(shown, values, above)
+    if isinstance(scores, TopScores):  # what is at -inf is tied with all that is no candidate
+        at_or_above[values == -np.inf] = true.num_labels
     return PositiveRanks(
         true.rows,
         true.counts,
@@ -62,6 +71,13 @@ def positive_ranks(scores: FloatArray, true: SampleLabels, *, above: bool = Fals
         None if strictly_above is None else strictly_above[filled],
         (true.counts[:, None] - _first_equal(values))[filled],
     )
+
+
+def _scores_of(scores: TopScores, true: SampleLabels) -> FloatArray:
+    """The score of each true label, -inf for one that is no candidate."""
+    ordered = scores.by_label()
+    place, found = ordered.find(true.rows, true.columns)
+    return np.where(found, ordered.scores.ravel()[place], -np.inf)
 
 
 def _count(scores: FloatArray, values: FloatArray, above: bool) -> tuple[IntArray, IntArray | None]:
@@ -85,7 +101,7 @@ def _true_per_row(flags: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> Int
 
 def _sort(scores: FloatArray, values: FloatArray, above: bool) -> tuple[IntArray, IntArray | None]:
     """Sort each row once, then look every true label up in it."""
-    ascending = torch.from_numpy(np.sort(scores, axis=1))
+    ascending = torch.from_numpy(np.sort(np.ascontiguousarray(scores), axis=1))
     wanted, labels = torch.from_numpy(values), scores.shape[1]
     at_or_above = labels - torch.searchsorted(ascending, wanted).numpy()
     if not above:

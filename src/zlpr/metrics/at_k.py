@@ -118,7 +118,7 @@ def precision_at_k(y_true: Labels, y_score: Scores, k: int = 1) -> float:
 
     Args:
         y_true: true labels, shape (samples, labels), dense or CSR.
-        y_score: scores of the same shape, dense.
+        y_score: scores of the same shape, dense or `TopScores`.
         k: how many labels to look at.
 
     Returns:
@@ -139,7 +139,7 @@ def recall_at_k(y_true: Labels, y_score: Scores, k: int = 1) -> float:
 
     Args:
         y_true: true labels, shape (samples, labels), dense or CSR.
-        y_score: scores of the same shape, dense.
+        y_score: scores of the same shape, dense or `TopScores`.
         k: how many labels to look at.
 
     Returns:
@@ -163,7 +163,7 @@ def ndcg_at_k(y_true: Labels, y_score: Scores, k: int = 5) -> float:
 
     Args:
         y_true: true labels, shape (samples, labels), dense or CSR.
-        y_score: scores of the same shape, dense.
+        y_score: scores of the same shape, dense or `TopScores`.
         k: how many labels to look at.
 
     Returns:

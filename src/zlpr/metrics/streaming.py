@@ -70,7 +70,8 @@ class MetricSet:
 
         Args:
             y_true: true labels, shape (batch, labels), dense or CSR.
-            y_score: scores of the same shape, dense, or None to leave the ranking metrics out.
+            y_score: scores of the same shape, dense or `TopScores`, or None to leave the ranking
+                metrics out.
             y_pred: predicted labels of the same shape, dense or CSR, or None to leave the metrics
                 of label sets out.
 
@@ -223,7 +224,8 @@ def evaluate(
 
     Args:
         y_true: true labels, shape (samples, labels), dense or CSR.
-        y_score: scores of the same shape, dense, or None to leave the ranking metrics out.
+        y_score: scores of the same shape, dense or `TopScores`, or None to leave the ranking
+            metrics out.
         y_pred: predicted labels of the same shape, or None to leave the metrics of sets out.
         empty: what empty cases count.
         ks: which k to compute precision, recall and nDCG at.

@@ -17,17 +17,17 @@ class ScoredPart:
 
     Attributes:
         truth: labels, CSR.
-        scores: of the same shape, (samples, labels).
+        scores: of the same shape, (samples, labels), or of candidates.
         features: what a decoding rule may read beside them, where the model has it.
     """
 
     truth: Any
-    scores: NDArray[np.float32]
+    scores: NDArray[np.float32] | metrics.TopScores
     features: decoding.Features | None = None
 
-    def decided(self, rule: decoding.Rule) -> NDArray[np.bool_]:
+    def decided(self, rule: decoding.Rule) -> NDArray[np.bool_] | metrics.LabelLists:
         """The label sets by a rule."""
-        return np.asarray(rule(self.scores, features=self.features))
+        return rule(self.scores, features=self.features)
 
 
 def own_bound(loss: str) -> decoding.Rule | None:
