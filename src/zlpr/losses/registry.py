@@ -331,7 +331,7 @@ _LOSSES = {
             "asymmetric_polynomial",
             binary.asymmetric_polynomial_loss,
             binary.AsymmetricPolynomialLoss,
-            "asymmetric loss with other weights for its Taylor terms (APL)",
+            "asymmetric loss with other Taylor weights (APL)",
             smooth=False,  # as the asymmetric loss's
         ),
         _decides(
@@ -346,14 +346,14 @@ _LOSSES = {
             "cb_ntr",
             balanced.cb_ntr_loss,
             balanced.CBNTRLoss,
-            "class-balanced focal loss that tolerates easy negatives",
+            "class-balanced focal loss, tolerant of easy negatives",
             needs_label_counts=True,
         ),
         _decides(
             "logit_adjusted",
             balanced.logit_adjusted_loss,
             balanced.LogitAdjustedLoss,
-            "another loss (bce) of scores moved by the labels' priors",
+            "another loss of scores moved by the labels' priors",
             convex=True,
             needs_label_counts=True,
         ),
