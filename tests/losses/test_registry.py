@@ -128,7 +128,7 @@ def test_parameters_may_stand_behind_the_name() -> None:
     scores, targets = torch.tensor([[0.3, -0.2]]), torch.tensor([[1, 0]])
     moved = scores + 0.5 * torch.log(torch.tensor([40, 3]) / 50)
     torch.testing.assert_close(loss(scores, targets), losses.zlpr_loss(moved, targets))
-    with pytest.raises(UserError, match="gamma given twice"):
+    with pytest.raises(ValueError, match="gamma given twice"):
         losses.create("focal:gamma=1", gamma=2.0)
     with pytest.raises(UserError, match=r"focal has no parameter 'gama'; did you mean 'gamma'"):
         losses.create("focal:gama=1")

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from zlpr._errors import UserError
 from zlpr._named_values import name_with_values
 from zlpr._names import find, make
 from zlpr.losses import balanced, binary, learned_threshold, overlap, pairwise, zlpr
@@ -100,7 +99,7 @@ def create(name: str, **params: object) -> nn.Module:
     """
     name, given = name_with_values(name)
     if twice := set(given) & set(params):
-        raise UserError(f"loss {name}: {', '.join(sorted(twice))} given twice")
+        raise ValueError(f"loss {name}: {', '.join(sorted(twice))} given twice")
     params = {**given, **params}
     return make("loss", name, info(name).module, params)
 
