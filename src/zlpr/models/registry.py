@@ -83,6 +83,42 @@ _KINDS = {
             "zlpr.models.transformer:TransformerModel",
             argument="NAME_OR_PATH",
         ),
+        ModelKind(
+            "powerset",
+            "softmax over the label sets seen in training, of all labels or of random subsets",
+            ("texts", "features"),
+            ("text",),
+            "zlpr_powerset",
+            "zlpr.models.powerset:PowersetModel",
+            has_features=True,
+        ),
+        ModelKind(
+            "chain",
+            "one label after another, each given those before it (classifier chains)",
+            ("texts", "features"),
+            ("text",),
+            "zlpr_chain",
+            "zlpr.models.chain:ChainModel",
+            has_features=True,
+        ),
+        ModelKind(
+            "knn",
+            "what the labels of the nearest training samples say (ML-kNN)",
+            ("texts", "features"),
+            ("text",),
+            "zlpr_knn",
+            "zlpr.models.knn:NeighboursModel",
+            has_features=True,
+        ),
+        ModelKind(
+            "mmp",
+            "an averaged perceptron that ranks labels (MMP)",
+            ("texts", "features"),
+            ("text",),
+            "zlpr_perceptron",
+            "zlpr.models.perceptron:PerceptronModel",
+            has_features=True,
+        ),
     )
 }
 DEFAULT = "linear"
