@@ -65,6 +65,15 @@ _KINDS = {
             has_features=True,
         ),
         ModelKind(
+            "shortlist",
+            "for thousands of labels: centroids name candidates, sparse weights score these",
+            ("texts", "features"),
+            ("text",),
+            "zlpr_shortlist",
+            "zlpr.models.shortlist:ShortlistModel",
+            has_features=True,
+        ),
+        ModelKind(
             "hf",
             "a transformers encoder, fine-tuned, by its name on the hub or its folder",
             ("texts",),

@@ -13,10 +13,12 @@ if TYPE_CHECKING:
 # themselves: the command line makes its flags from the settings.
 _CONFIGS = {
     "linear": "zlpr.training.linear:LinearConfig",
+    "shortlist": "zlpr.training.shortlist:ShortlistConfig",
     "hf": "zlpr.training.transformer:TransformerConfig",
 }
 _TRAINERS = {
     "linear": "zlpr.training.linear:LinearTrainer",
+    "shortlist": "zlpr.training.shortlist:ShortlistTrainer",
     "hf": "zlpr.training.transformer:TransformerTrainer",
 }
 
