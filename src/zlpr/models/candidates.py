@@ -1,5 +1,6 @@
 """The first stage of many labels: which labels may be a sample's own, by their centroids."""
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 # Products that are added up at a time: a block of samples takes some 12 bytes for each.
-BLOCK_PRODUCTS = 2**23
+BLOCK_PRODUCTS = 2**22
 # Places of a table over the features of a few labels, and features that are looked up at a time.
 TABLE, GROUP_ENTRIES = 2**22, 2**21
 
@@ -81,7 +82,7 @@ def nearest(features: Any, centroids: Any, count: int) -> NDArray[np.int64]:
     for first, last in blocks_of(features, np.diff(columns.indptr)):
         products = sparse.csr_array(features[first:last] @ columns)
         pointer = products.indptr.tolist()
-        for row, (start, end) in enumerate(zip(pointer[:-1], pointer[1:], strict=True), first):
+        for row, (start, end) in enumerate(itertools.pairwise(pointer), first):
             values, labels = products.data[start:end], products.indices[start:end]
             if len(values) > count:
                 best = np.argpartition(-values, count - 1)[:count]

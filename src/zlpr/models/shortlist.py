@@ -1,4 +1,4 @@
-"""The model for many labels: centroids name a few candidates, sparse weights score these exactly."""
+"""The model for many labels: centroids name candidates, sparse weights score these exactly."""
 
 import json
 from collections.abc import Mapping, Sequence

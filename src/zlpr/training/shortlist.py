@@ -26,8 +26,8 @@ class ShortlistConfig(TrainingConfig):
         refit: whether the weights are fitted once more, on training and validation part together.
         features: how text is read.
         candidates: labels of a sample that are scored when it is predicted.
-        negatives: labels that are nearest to a training sample and not its own, which the loss
-            sets against its own.
+        negatives: labels nearest to a training sample that the loss sets against its own; fewer
+            where the kernel's features would take more than 400 MB.
         label_texts: whether a label's name is one more training text of that label; "auto" where
             the names are found to name their labels.
     """
@@ -43,7 +43,7 @@ class ShortlistConfig(TrainingConfig):
     features: FeatureConfig = field(default_factory=FeatureConfig)
     candidates: int = setting(50, "labels of a sample that are scored", metavar="N")
     negatives: int = setting(
-        20, "nearest labels that are set against a training sample's own", metavar="N"
+        30, "nearest labels that are set against a training sample's own", metavar="N"
     )
     label_texts: LabelTexts = setting(
         "auto", "whether a label's name is one more training text of it; auto finds out"
@@ -59,9 +59,7 @@ class ShortlistConfig(TrainingConfig):
             fitting = (
                 name
                 for name, info in ((name, registry.info(name)) for name in registry.available())
-                if info.convex
-                and info.smooth
-                and not (info.over_batch or info.needs_label_counts)
+                if info.convex and info.smooth and not (info.over_batch or info.needs_label_counts)
             )
             raise UserError(
                 f"model shortlist trains losses of one sample that are smooth and convex, which "

@@ -12,8 +12,9 @@ from scipy import sparse
 
 from zlpr._errors import UserError
 from zlpr.data import Dataset
+from zlpr.metrics import TopScores
 from zlpr.models.base import TrainingRecord
-from zlpr.models.candidates import blocks_of, label_sums, nearest, unit_rows
+from zlpr.models.candidates import blocks_of, keep_largest, label_sums, nearest, unit_rows
 from zlpr.models.shortlist import ShortlistModel
 from zlpr.training.base import ProgressCallback, Trained, TrainingProgress
 from zlpr.training.candidate_cells import (
@@ -38,8 +39,11 @@ _log = logging.getLogger("zlpr.training")
 CENTROID_ENTRIES = 200
 # Entries of the kernel's features, eight bytes each: more samples get fewer negatives, not less.
 MOST_ENTRIES, FEWEST_NEGATIVES = 48 * 2**20, 5
+# Features of a training sample that are kept, the largest: long texts would leave room for few
+# negatives, and these gain more.
+ROW_ENTRIES = 256
 # The regularisations that are tried, as long as validation improves.
-REGULARISATIONS = (0.3, 0.1, 0.03)
+REGULARISATIONS = (0.1, 0.03)
 # A weight below this share of its label's largest is left out.
 PRUNED_BELOW = 0.01
 # Names name their labels where this share of them finds its own among so many nearest labels.
@@ -86,20 +90,16 @@ def train_shortlist(
     names = _name_features(train, inputs, config)
     fit = _Fit(_with_names(_Samples(inputs.train, train.labels), names), config)
     tried = REGULARISATIONS if config.regularisation is None else (config.regularisation,)
-    best: tuple[float, float, ShortlistModel, Any] | None = None
-    for value in tried:
-        model = _model(train, inputs, fit, config, fit.solve(value, tell))
-        scores = model.score(inputs.validation)
-        metric = validation_metric(config, validation.labels, scores)
-        tell.line(f"regularisation {value:g}", fit.value, fit.iterations, metric)
-        if best is not None and not is_better(config.choice_metric, metric, best[0]):
+    metric, regularisation, model, scores = _attempt(train, validation, inputs, fit, tried[0], tell)
+    for value in tried[1:]:
+        attempt = _attempt(train, validation, inputs, fit, value, tell)
+        if not is_better(config.choice_metric, attempt[0], metric):
             break
-        best = metric, value, model, scores
-    assert best is not None
-    _, regularisation, model, scores = best
+        metric, regularisation, model, scores = attempt
     recall = recall_of(scores.labels, validation.labels)
     if config.refit:
         labels = sparse.csr_array(sparse.vstack([train.labels, validation.labels], format="csr"))
+        del fit  # whose kernel would take its memory twice
         fit = _Fit(_with_names(_Samples(inputs.both, labels), names), config)
         model = _model(train, inputs, fit, config, fit.solve(regularisation, tell))
         tell.line("training and validation part", fit.value, fit.iterations, None)
@@ -115,6 +115,22 @@ def train_shortlist(
         num_features=int(inputs.train.shape[1]),
         validation_features=as_given,
     )
+
+
+def _attempt(
+    train: Dataset,
+    validation: Dataset,
+    inputs: ExtractedFeatures,
+    fit: "_Fit",
+    regularisation: float,
+    tell: "_Teller",
+) -> tuple[float, float, ShortlistModel, TopScores]:
+    """The metric on validation at a regularisation, with that, the model and its scores."""
+    model = _model(train, inputs, fit, fit.config, fit.solve(regularisation, tell))
+    scores = model.score(inputs.validation)
+    metric = validation_metric(fit.config, validation.labels, scores)
+    tell.line(f"regularisation {regularisation:g}", fit.value, fit.iterations, metric)
+    return metric, regularisation, model, scores
 
 
 def recall_of(candidates: Any, labels: Any) -> float:
@@ -138,7 +154,8 @@ class _Fit:
 
     def __init__(self, samples: _Samples, config: ShortlistConfig) -> None:
         self.config = config
-        self.features = sparse.csr_array(samples.features, dtype=np.float32)
+        whole = sparse.csr_array(samples.features, dtype=np.float32)
+        self.features = keep_largest(whole, ROW_ENTRIES)
         labels = sparse.csr_array(samples.labels)
         sums = label_sums(self.features, labels, CENTROID_ENTRIES)
         self.centroids = unit_rows(sums)

@@ -1,11 +1,11 @@
 """L-BFGS for weights that are sums of the training features: one kernel product an iteration.
 
-With `W = X' A` the penalty pulls `W` into the span of the samples, so that the coefficients `A` of
-the cells (a sample and one of its candidates) say all. The gradient of `sum of losses + r/2 |W|^2`
-in `W` is `X' (G + r A)` with `G` the losses' slopes in the scores, and the scores are `S = K A` with
-the kernel `K = X X'` between the samples of one label. Every vector of L-BFGS is kept in both forms,
-its coefficients and its scores, whose product is the inner product of the weights themselves. So an
-iteration takes one product with `K`, and a line search none.
+The penalty pulls `W` into the span of the samples, `W = X' A`, so that the coefficients `A` of the
+cells (a sample and one of its candidates) say all. The gradient of `sum of losses + r/2 |W|^2` in
+`W` is `X' (G + r A)` with `G` the losses' slopes in the scores, and the scores are `S = K A` with
+the kernel `K = X X'` between the samples of one label. Every vector of L-BFGS is kept in both
+forms, its coefficients and its scores, whose product is the inner product of the weights
+themselves. So an iteration takes one product with `K`, and a line search none.
 """
 
 from collections.abc import Callable
@@ -95,7 +95,7 @@ def minimise_in_span(
     weights, past = start, list[tuple[InSpan, InSpan, float]]()
     value = first_value = loss(weights.scores) + 0.5 * regularisation * weights.dot(weights)
     gradient, iteration = _gradient(weights, slopes, kernel, regularisation), 0
-    for iteration in range(1, max_iterations + 1):  # noqa: B007
+    for iteration in range(1, max_iterations + 1):
         direction = _direction(gradient, past)
         step = 1.0 if past else min(1.0, _FIRST_STEP / _largest(direction.scores))
         found = _search(loss, weights, direction, step, value, gradient, regularisation)
