@@ -2,10 +2,10 @@
 
 Python blocks of a page share one namespace, but for those with a title, which are saved under it;
 `bash` blocks run line by line in the page's folder. What a page takes for granted (`reviews.csv`,
-the weights of `roberta-base`) lies in that folder in small, so that its commands run as they stand.
-Lines that would install or rebuild the environment (`pip install`, `git clone`, `make`) are not
-run again inside the tests: their targets and extras are checked to exist instead. Blocks in other
-languages (`text`, `toml`, `console`) are shown, not run.
+the weights of `roberta-base` or `all-MiniLM-L6-v2`) lies in that folder in small, so that its
+commands run as they stand. Lines that would install or rebuild the environment (`pip install`,
+`git clone`, `make`) are not run again inside the tests: their targets and extras are checked to
+exist instead. Blocks in other languages (`text`, `toml`, `console`) are shown, not run.
 """
 
 import csv
@@ -75,6 +75,11 @@ def _lay_out(text: str, folder: Path) -> None:
 
         (folder / "roberta-base").mkdir()
         tiny.roberta(folder / "roberta-base", has_head=False)
+    if "all-MiniLM-L6-v2" in text:
+        from tests import tiny
+
+        (folder / "all-MiniLM-L6-v2").mkdir()
+        tiny.bert(folder / "all-MiniLM-L6-v2")
     if "reviews.csv" in text or "train.txt" in text:
         from zlpr.data import demo
 
@@ -127,6 +132,7 @@ def _environment(folder: Path) -> dict[str, str]:
         "PYTHONPATH": source,
         "OMP_NUM_THREADS": "1",
         "NO_COLOR": "1",
+        "ZLPR_CACHE": str(folder / ".cache"),
     }
 
 

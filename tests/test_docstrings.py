@@ -3,6 +3,7 @@
 import doctest
 import importlib
 import math
+import os
 import pkgutil
 import re
 
@@ -11,6 +12,8 @@ import torch
 
 import zlpr
 from zlpr.cli.main import EXTRA_OF
+
+os.environ.setdefault("KERAS_BACKEND", "torch")  # which Keras asks for at its import
 
 MODULES = [
     module.name

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 
@@ -19,9 +20,14 @@ def tree_digest(path: str | os.PathLike[str]) -> str:
         True
     """
     root = Path(path)
-    files = sorted(p for p in root.rglob("*") if p.is_file()) if root.is_dir() else [root]
+    files = (p for p in root.rglob("*") if p.is_file()) if root.is_dir() else [root]
+    return files_digest(root, files)
+
+
+def files_digest(root: Path, files: Iterable[Path]) -> str:
+    """The SHA-256 of some files of a folder with their names, whatever their order."""
     whole = hashlib.sha256()
-    for file in files:
+    for file in sorted(files):
         whole.update(os.fsencode(file.relative_to(root)) + b"\0")
         whole.update(bytes.fromhex(file_digest(file)))
     return whole.hexdigest()

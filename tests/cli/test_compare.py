@@ -116,7 +116,10 @@ def test_report_makes_every_form_from_the_records_alone(compared, tmp_path, caps
         (["--data", "nowhere.csv"], "nowhere.csv: no such file or folder"),
         (["--grid", "nowhere.toml"], "nowhere.toml: no such grid file"),
         (["--grid", "a.toml", "--preset", "demo"], "give --grid or --preset, not both"),
-        (["--models", "tree"], "no model 'tree'; there are: linear, hf:NAME_OR_PATH"),
+        (
+            ["--models", "tree"],
+            "no model 'tree'; there are: linear, embed:NAME_OR_PATH, hf:NAME_OR_PATH",
+        ),
         (["--seeds", "0"], "--seeds 0: expected a number above 0"),
         (["--workers", "0"], "--workers 0: expected a number above 0"),
         (["--set", "epochs"], "--set 'epochs': expected NAME=VALUE"),

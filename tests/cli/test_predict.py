@@ -228,6 +228,10 @@ def test_a_file_is_not_written_over_in_silence(folder, tmp_path, capsys):
     assert main(command) == 2
     assert "is read from" in capsys.readouterr().err
     assert there.read_text() == "text,labels\nred,a\n"
+    for name in ("config.json", "model.safetensors", "README.md"):
+        of_model = f"{folder}/{name}"
+        assert main(["predict", str(folder), "red", "--out", of_model, "--overwrite"]) == 2
+        assert "is read from" in capsys.readouterr().err
     assert main(["predict", str(folder), "red", "--out", str(tmp_path)]) == 2
     assert "a folder" in capsys.readouterr().err
     assert main(["predict", str(folder), "red", "--out", str(there), "--overwrite"]) == 0

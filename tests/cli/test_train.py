@@ -118,7 +118,7 @@ def test_two_runs_write_the_same_weights(file, tmp_path):
         (["--report-to", "tensorboard"], "no setting --report-to; hf:NAME_OR_PATH has"),
         (
             ["--model", "hf:x", "--analyzer", "char"],
-            "model hf has no setting --analyzer; linear has",
+            "model hf has no setting --analyzer; linear and embed:NAME_OR_PATH have",
         ),
         (["--min-count", "9999"], "min_count"),
     ],
@@ -316,7 +316,8 @@ def test_a_setting_of_another_model_is_named_as_a_flag(tmp_path, capsys):
     data = write_rows(tmp_path / "rows.csv", 120)
     assert main(["train", data, "--out", str(tmp_path / "m"), "--max-length", "64"]) == 2
     assert (
-        "model linear has no setting --max-length; hf:NAME_OR_PATH has" in capsys.readouterr().err
+        "model linear has no setting --max-length; embed:NAME_OR_PATH and hf:NAME_OR_PATH have"
+        in capsys.readouterr().err
     )
 
 

@@ -15,7 +15,7 @@ from zlpr.compare.cell import (
     run_cell,
     share_inputs,
 )
-from zlpr.compare.grid import Cell, cells
+from zlpr.compare.grid import Cell, cells, parse_grid
 from zlpr.compare.records import LossSpec, same_result
 from zlpr.data import Dataset, load, write
 from zlpr.training import TrainingProgress
@@ -249,3 +249,33 @@ def test_data_that_changes_under_a_comparison_is_not_recorded_as_what_it_was(tmp
     record = run_cell(cell, PLACE)
     assert record.status == "failed"
     assert record.error == f"{path}: changed while it was being compared on; start again"
+
+
+def test_cells_share_embeddings_across_losses_and_seeds(tmp_path, monkeypatch):
+    from zlpr.models.encoder import Encoder
+
+    monkeypatch.setenv("ZLPR_CACHE", str(tmp_path / "cache"))
+    asked = []
+    plain = Encoder.embed
+
+    def counting(self, texts, watch=None):
+        asked.extend(texts)
+        return plain(self, texts, watch)
+
+    monkeypatch.setattr(Encoder, "embed", counting)
+    monkeypatch.setattr("zlpr.models.embedding_cache.FEWEST", 1)
+    (tmp_path / "encoder").mkdir()
+    model = f"embed:{tiny.bert(tmp_path / 'encoder')}"
+    data = tiny.texts(150)
+    grid = parse_grid(
+        {
+            "data": ["demo"],
+            "models": [model],
+            "losses": ["zlpr", "bce"],
+            "seeds": [0, 1],
+            "training": {"embed": {"regularisation": 1.0, "embedding_scale": 1.0}},
+        }
+    )
+    for cell in cells(grid):
+        assert run_cell(cell, PLACE, data).error is None
+    assert sorted(asked) == sorted(set(data.texts))

@@ -48,7 +48,7 @@ def test_all_faults_are_named_at_once(tmp_path):
         "loss c: only ranks",
         "loss d: choose.pos_weight needs at least two candidates",
         "loss d: choose_by names no metric: 'beauty'",
-        "no model 'tree'; there are: linear, hf:NAME_OR_PATH",
+        "no model 'tree'; there are: linear, embed:NAME_OR_PATH, hf:NAME_OR_PATH",
         f"model 'hf:{tmp_path}': cannot load the model '{tmp_path}': ",
         "training: model linear has no setting 'epocs'; did you mean 'epochs'? There are: model, ",
         "training: 'seed' belongs to the grid itself",
@@ -114,7 +114,7 @@ def test_training_settings_of_the_right_kind_are_none(tmp_path):
 def test_a_setting_of_one_kind_is_refused_for_another(tmp_path):
     models = ("linear", f"hf:{tiny.bert(tmp_path / 'encoder')}")
     [fault] = find_faults(small(models=models, training={"max_length": 8}))
-    assert fault.startswith("training: model linear has no setting 'max_length' (hf has)")
+    assert fault.startswith("training: model linear has no setting 'max_length' (embed, hf have)")
     [fault] = find_faults(small(training={"hf": {"max_length": 8}}))
     assert fault == "training.hf: the grid has no such model"
     [fault] = find_faults(small(models=models, training={"hf": {"mixed_precision": "fp7"}}))

@@ -82,3 +82,12 @@ def test_numbers_are_named_by_position_once_and_at_once():
     named = data.with_numbers_named(["1", "3", "7"])
     assert named.label_names == ("1", "3", "7")
     assert named.label_sets() == [("1",), ("3",), ("1", "7")]
+
+
+@pytest.mark.parametrize(
+    ("sets", "what"),
+    [(["news", "sport"], "text 'news'"), ([[0, 1, 0]], "holds 0"), ([{"a"}, "b"], "text 'b'")],
+)
+def test_label_sets_hold_names(sets, what):
+    with pytest.raises(ValueError, match=rf"sets or lists of label names, .*{what}"):
+        Dataset.from_label_sets(sets, texts=["x"] * len(sets))

@@ -235,10 +235,14 @@ def test_columns_without_names_are_found_by_their_places(tmp_path):
     assert data.features.tolist() == [[31.5, 170.0], [42.0, 180.0]]
 
 
-def test_decimal_commas_are_no_categories(tmp_path):
-    path = write_table(tmp_path, ["1,5;a", "2,5;b", ";a"], "size;labels")
-    with pytest.raises(UserError, match=r"'size' holds numbers with a comma, as '1,5'; write them"):
+@pytest.mark.parametrize(
+    "cells", [["1,5", "2,5", ""], ["5,0", "7", "8,5", "1"], ["1.234,5", "12"], ["1 234", "2'345"]]
+)
+def test_numbers_that_only_people_can_read_are_no_categories(cells, tmp_path):
+    path = write_table(tmp_path, [f"{cell};a" for cell in cells], "size;labels")
+    with pytest.raises(UserError, match=r"'size' holds numbers as '.*'; write them with a decimal"):
         read(path, features="size")
+    assert read(path, categories="size").columns.features.categories["size"]
 
 
 def test_categories_that_are_met_once_are_doubted(tmp_path):

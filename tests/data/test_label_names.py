@@ -53,6 +53,8 @@ def test_when_numbers_count_the_labels_of_a_model(own, numbered, names, trained_
         (("a", "b", "food, drink"), "|", []),  # a comma of a name
         (("a", "b;c"), ",", ["'b;c' holds ';'"]),
         (("a", "a;c"), None, []),  # one label a cell, as was said or seen
+        (("0001", "0101", "1100"), None, ["as '0001': is that 0 or 1 for every label?"]),
+        (("100", "101", "2"), None, []),
         (("caf\u00e9", "cafe\u0301"), None, ["differ in what is hardly seen alone"]),
         (("news", "new\u200bs"), None, ["differ in what is hardly seen alone"]),
         (("\u4f53\u80b2", "\u4f53"), None, []),

@@ -192,3 +192,13 @@ def test_a_weight_beyond_the_limit_counts_as_the_limit(loss, tensor: bool) -> No
             found = value_and_slope(loss, [0.0, 1.0], [1, 0], label_weight=given, **positive)
             assert found[0] == pytest.approx(expected[0])
             assert found[1] == pytest.approx(expected[1])
+
+
+@by_name(ALL)
+@pytest.mark.parametrize("wrong", [(0, 1), (slice(None), 1), (slice(None), slice(None))])
+def test_a_score_that_is_no_number_is_not_hidden(case: Case, wrong: tuple[int, int]) -> None:
+    scores = torch.linspace(-2, 2, 14).reshape(2, 7)
+    scores[wrong] = math.nan
+    for targets in ([[1, 0, 0], [0, 1, 1]], [[1, 1, 0], [0, 0, 1]], [[0, 1, 1], [1, 1, 0]]):
+        padded = torch.nn.functional.pad(torch.tensor(targets), (0, 4))
+        assert case.loss(scores, padded).isnan()

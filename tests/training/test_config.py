@@ -43,7 +43,9 @@ def test_the_model_decides_which_settings_there_are():
     assert type(TrainingConfig(regularisation=2.0)) is LinearConfig
     assert type(TrainingConfig(model="hf:encoder", epochs=1)) is TransformerConfig
     for make in (lambda given: TrainingConfig(**given), TrainingConfig.of):
-        with pytest.raises(UserError, match=r"linear has no setting 'max_length' \(hf has\)"):
+        with pytest.raises(
+            UserError, match=r"linear has no setting 'max_length' \(embed, hf have\)"
+        ):
             make({"model": "linear", "max_length": 64})
 
 

@@ -8,6 +8,7 @@ import pytest
 from tests import frequency_kind
 from tests.compare import toy
 from zlpr import load
+from zlpr._errors import UserError
 from zlpr.cli.main import main
 from zlpr.compare.cell import Place, run_cell
 from zlpr.compare.grid import cells
@@ -49,10 +50,23 @@ def test_a_model_is_trained_saved_and_asked(tmp_path, capsys):
         assert set(line["scores"]) == {model.label_names[i] for i in labels}
         assert tuple(line["labels"]) == names
         assert set(names) <= set(line["scores"])
+    explained = model.explain(texts[0])
+    assert {each.label for each in explained} <= {
+        model.label_names[i] for i in scores_of_one(model)
+    }
+    scored = {model.label_names[i] for i in scores_of_one(model)}
+    absent = next(name for name in model.label_names if name not in scored)
+    with pytest.raises(UserError, match="is no candidate of this sample"):
+        model.explain(texts[0], absent)
     assert main(["predict", str(folder), *texts, "--all-labels", "--csv"]) == 0
     rows = capsys.readouterr().out.splitlines()
     assert all(row.count(",") == rows[0].count(",") for row in rows)
     assert rows[1].endswith(",") or ",," in rows[1]  # a label that was not scored has no figure
+
+
+def scores_of_one(model):
+    """Candidates of a sample that is asked about alone."""
+    return model.score(1).labels[0].tolist()
 
 
 def test_figures_of_candidates_are_those_of_the_metrics(tmp_path, capsys):

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 from zlpr._escape import for_terminal
+from zlpr.models.embedding_progress import embedding_progress
 
 
 @contextlib.contextmanager
@@ -41,4 +42,11 @@ def progress(
         columns.insert(2, MofNCompleteColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         task = bars.add_task(for_terminal(what), total=steps if total is None else total)
-        yield lambda count: bars.advance(task, count)
+
+        def embedding(done: int, of: int) -> None:
+            if len(bars.tasks) == 1:
+                bars.add_task("embedding texts", total=of)
+            bars.update(bars.tasks[-1].id, completed=done, total=of, visible=done < of)
+
+        with embedding_progress(embedding):
+            yield lambda count: bars.advance(task, count)

@@ -30,6 +30,7 @@ def training_progress(
         quiet: print nothing to standard output.
     """
     from zlpr.metrics import info
+    from zlpr.models.embedding_progress import embedding_progress
 
     words = info(metric).words
     opened = not opening
@@ -48,7 +49,9 @@ def training_progress(
             )
 
     if not sys.stderr.isatty():
-        yield tell if quiet else _now_and_then(tell)
+        embedded = _tell_of_embedding if not quiet else lambda done, total: None
+        with embedding_progress(_seldom(embedded)):
+            yield tell if quiet else _now_and_then(tell)
         return
     from rich import progress as rich
     from rich.console import Console
@@ -66,7 +69,31 @@ def training_progress(
             bars.update(task, description=label, completed=line.step, total=line.total or None)
             tell(line)
 
-        yield show
+        def show_embedding(done: int, total: int) -> None:
+            at = f"embedding texts, {done:,} of {total:,}"
+            bars.update(task, description=at, completed=done, total=total)
+            if done == total:
+                bars.update(task, description="training", completed=0, total=None)
+
+        with embedding_progress(show_embedding):
+            yield show
+
+
+def _tell_of_embedding(done: int, total: int) -> None:
+    say(f"  embedding texts, {done:,} of {total:,}", error=True)
+
+
+def _seldom(tell: "Callable[[int, int], None]") -> "Callable[[int, int], None]":
+    """Tell what it is told once in a while, for a log."""
+    last = time.monotonic()
+
+    def told(done: int, total: int) -> None:
+        nonlocal last
+        if time.monotonic() - last >= SILENCE:
+            last = time.monotonic()
+            tell(done, total)
+
+    return told
 
 
 def _now_and_then(

@@ -46,10 +46,16 @@ class Command:
 COMMANDS = {
     "train": Command("zlpr.cli.train", "train a model on data and write its folder"),
     "predict": Command("zlpr.cli.predict", "predict the labels of texts with a trained model"),
+    "explain": Command(
+        "zlpr.cli.explain", "show what the words of a text add to its labels' scores"
+    ),
     "evaluate": Command("zlpr.cli.evaluate", "measure a trained model on labelled data"),
     "compare": Command("zlpr.cli.compare", "compare losses on data: train a grid, write a report"),
     "report": Command("zlpr.cli.report", "make the report of a comparison from its run records"),
     "data": Command("zlpr.cli.data", "list, describe, prepare, download and split data sets"),
+    "cache": Command(
+        "zlpr.cli.cache", "show the embeddings that are kept on the disk, or remove them"
+    ),
     "models": Command("zlpr.cli.models", "list the kinds of models and what each needs"),
     "losses": Command("zlpr.cli.losses", "list the losses and what each can do"),
     "theory": Command("zlpr.cli.theory", "run the argument behind the loss: tables and figures"),

@@ -131,6 +131,7 @@ def _lines_of_input(encoding: str) -> Iterator[str]:
 def _check_out(args: argparse.Namespace) -> None:
     """Refuse to write over a file that is there, above all over what is to be read."""
     from zlpr._atomic import is_special
+    from zlpr.models.folder import UNCHECKED, read_config
 
     if args.out is None:
         return
@@ -139,9 +140,15 @@ def _check_out(args: argparse.Namespace) -> None:
         return
     if target.is_dir():
         raise UserError(f"{target}: a folder; --out takes a file")
-    if any(Path(name).exists() and target.exists() and target.samefile(name) for name in args.file):
+    if not target.exists():
+        return
+    folder = Path(args.model)
+    files = read_config(folder).get("files")
+    names = (*UNCHECKED, *(files if isinstance(files, dict) else ()))
+    read = [*args.file, *(folder / name for name in names)]
+    if any(Path(path).exists() and target.samefile(path) for path in read):
         raise UserError(f"{target}: is read from; give --out another name")
-    if target.exists() and not args.overwrite:
+    if not args.overwrite:
         raise UserError(f"{target}: is there already; choose another name, or --overwrite")
 
 

@@ -190,7 +190,18 @@ class Dataset:
         label_names: Sequence[str] | None = None,
         **fields: Any,
     ) -> "Dataset":
-        """Build the label matrix from sets of names; the names are sorted unless given."""
+        """Build the label matrix from sets of names; the names are sorted unless given.
+
+        Raises:
+            ValueError: a set is a text, whose letters would be its labels; a label is no text; or
+                one is not among the names that were given.
+        """
+        label_sets = [labels if isinstance(labels, str) else list(labels) for labels in label_sets]
+        for labels in label_sets:
+            wrong = next((label for label in labels if not isinstance(label, str)), None)
+            if isinstance(labels, str) or wrong is not None:
+                what = f"got the text {labels!r}" if wrong is None else f"one holds {wrong!r}"
+                raise ValueError(f"label_sets must be sets or lists of label names, {what}")
         sets = [sorted(set(labels)) for labels in label_sets]
         names = tuple(label_names or sorted({label for labels in sets for label in labels}))
         column = {name: index for index, name in enumerate(names)}

@@ -33,7 +33,8 @@ _LARGEST = float(np.finfo(np.float32).max)
 _SMALLEST_SPREAD = 2.0**-14
 """Of a column's numbers, as a share of their size: 32 bits tell below it few of them apart."""
 
-_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
+_WRITTEN_OUT = re.compile(r"[+-]?\d+(?:[ .,'\u00a0\u202f]\d+)+")
+"""A number as people write it: with a decimal comma, or with signs between thousands."""
 
 
 @dataclass(frozen=True)
@@ -81,18 +82,10 @@ class FeatureColumns:
         """The same columns with what these cells call for: missing numbers, values of categories.
 
         Raises:
-            UserError: a column has so many values that it is not one of categories, or they are
-                numbers with a decimal comma.
+            UserError: a column has so many values that it is not one of categories.
         """
         values = {name: tuple(sorted(set(cells[name]))) for name in self.categories}
         for name, found in values.items():
-            commas = [value for value in found if _DECIMAL_COMMA.fullmatch(value)]
-            if 2 * len(commas) > len(found):
-                raise UserError(
-                    f"{file}: the column {quote(name)} holds numbers with a comma, as "
-                    f"{quote(commas[0])}; write them with a decimal point and without signs "
-                    "between thousands, or leave the column out of the features"
-                )
             if len(found) > MOST_CATEGORIES:
                 raise UserError(
                     f"{file}: the column {quote(name)} has {len(found):,} different values, too "
@@ -230,6 +223,19 @@ def number_of(cell: Any) -> float | None:
     except (ValueError, OverflowError):
         return None
     return value if abs(value) <= _LARGEST else None
+
+
+def written_out(cells: Iterable[Any]) -> str | None:
+    """A number that only people can read, of cells that are mostly numbers for people.
+
+    Examples:
+        >>> written_out(["1,5", "2", ""]), written_out(["1.5", "2"]), written_out(["1,5", "a", "b"])
+        ('1,5', None, None)
+    """
+    said = [cell.strip() if isinstance(cell, str) else cell for cell in cells if not is_blank(cell)]
+    others = [cell for cell in said if number_of(cell) is None]
+    written = [cell for cell in others if isinstance(cell, str) and _WRITTEN_OUT.fullmatch(cell)]
+    return written[0] if written and 2 * (len(others) - len(written)) < len(said) else None
 
 
 def are_numbers(cells: Iterable[Any], missing: Any = None) -> bool:

@@ -96,6 +96,8 @@ def doubts(names: Sequence[str], delimiter: str | None = None) -> Iterator[str]:
     broken = next((name for name in names if "\n" in name or "\r" in name), None)
     if broken is not None:
         yield f"the label {quote(broken)} holds a line break; was a cell cut in the wrong place?"
+    if len(names) > 2 and re.fullmatch("[01]{3,}", names[0]) and _are_alike(names):
+        yield f"all labels are as {quote(names[0])}: is that 0 or 1 for every label?"
     first: dict[str, str] = {}
     for name in names:
         other = first.setdefault(_as_seen(name), name)
@@ -118,6 +120,11 @@ def doubts(names: Sequence[str], delimiter: str | None = None) -> Iterator[str]:
             f"the words of the label {quote(spaced)} are labels of their own: is it several, "
             "separated by ' '?"
         )
+
+
+def _are_alike(names: Sequence[str]) -> bool:
+    """Whether all names are 0 and 1 in as many places."""
+    return all(set(name) <= {"0", "1"} and len(name) == len(names[0]) for name in names)
 
 
 _UNSEEN = re.compile("[\u00ad\u200b\u200e\u200f\u2060\ufeff]")

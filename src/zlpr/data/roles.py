@@ -22,6 +22,7 @@ from zlpr.data.feature_columns import (
     find_columns,
     is_blank,
     number_of,
+    written_out,
 )
 from zlpr.data.problems import Problems, quote, quote_all
 from zlpr.data.rows import Block, Column, ReadOptions, is_position, listed
@@ -380,6 +381,14 @@ def _feature_columns(
         if not categories and (not named or stands_for_text):
             return None
     others = [name for name in named if not are_numbers(table[name], MISSING)]
+    for name in others:
+        number = None if name in categories else written_out(table[name])
+        if number is not None:
+            raise UserError(
+                f"{file}: the column {quote(name)} holds numbers as {quote(number)}; write them "
+                "with a decimal point and without signs between thousands, or say that they are "
+                f"categories with categories={quote(name)}"
+            )
     values: dict[str, tuple[str, ...]] = dict.fromkeys((*others, *categories), ())
     return FeatureColumns(tuple(name for name in named if name not in values), (), values)
 

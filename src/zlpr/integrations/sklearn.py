@@ -1,4 +1,4 @@
-"""The linear model as a scikit-learn estimator."""
+"""The linear model as a scikit-learn estimator, and frozen encoders as a transformer."""
 
 import warnings
 from collections.abc import Sequence
@@ -18,6 +18,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from zlpr import decoding
 from zlpr._counted import counted
 from zlpr.decoding import Calibrator, Probabilities
+from zlpr.integrations._sklearn_decoding import DecodedClassifier as DecodedClassifier
+from zlpr.integrations._sklearn_decoding import Scorer as Scorer
+from zlpr.integrations._sklearn_embedder import TextEmbedder as TextEmbedder
+from zlpr.integrations._sklearn_text import TextVectoriser as TextVectoriser
 from zlpr.losses import registry
 from zlpr.training.config import AUTO
 from zlpr.training.judging import ScoredPart

@@ -771,9 +771,10 @@ def _two_way_terms(
     warm, cool = temperatures
     up = join_terms(shifted_terms(-scores, positive, warm), warm, batch)
     down = join_terms(shifted_terms(scores, negative, cool), cool, batch)
-    is_pair = (up.terms > 0) & (down.terms > 0)
+    has_up, has_down = (~(side.terms <= 0) for side in (up, down))  # not > 0, which hides NaN
+    is_pair = has_up & has_down
     logs = [torch.where(is_pair, side.terms, 1.0).log() + side.log for side in (up, down)]
     # The difference of scores first: what they have in common would cost digits.
     pairs = (up.value + down.value) + (warm * logs[0] + cool * logs[1])
     terms = softplus(torch.where(is_pair, pairs, -torch.inf)).squeeze(-1)
-    return terms, (up.terms > 0).squeeze(-1).to(scores.dtype)
+    return terms, has_up.squeeze(-1).to(scores.dtype)

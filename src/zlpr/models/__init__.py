@@ -7,6 +7,7 @@ from zlpr._lazy import lazy_names
 if TYPE_CHECKING:
     from zlpr.models.base import FittedModel as FittedModel
     from zlpr.models.base import TrainingRecord as TrainingRecord
+    from zlpr.models.explanation import Explanation as Explanation
     from zlpr.models.feature_config import FeatureConfig as FeatureConfig
     from zlpr.models.features import TextFeatures as TextFeatures
     from zlpr.models.folder import load as load
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from zlpr.models.registry import info as info
 
 _PLACES = {
+    "Explanation": "zlpr.models.explanation",
     "FeatureConfig": "zlpr.models.feature_config",
     "FittedModel": "zlpr.models.base",
     "LinearModel": "zlpr.models.linear",
@@ -27,6 +29,7 @@ _PLACES = {
     "save": "zlpr.models.folder",
 }
 __all__ = [
+    "Explanation",
     "FeatureConfig",
     "FittedModel",
     "LinearModel",

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from zlpr import decoding
 from zlpr.metrics import LabelLists, TopScores
+from zlpr.models.explanation import Explanation, Parts, explain, parts_by_occlusion
 
 
 @dataclass
@@ -111,6 +112,30 @@ class FittedModel(abc.ABC):
         read = self.read(inputs)
         chosen = self.decoder(self.score(read), features=self.features(read))
         return [tuple(self.label_names[i] for i in row) for row in lists_of(chosen)]
+
+    def explain(
+        self, sample: Any, label: str | None = None, top: int = 10
+    ) -> tuple[Explanation, ...]:
+        """What each part of a sample adds to the scores of one label or of the predicted ones.
+
+        Args:
+            sample: one text, or one row of features.
+            label: its name; None explains what is predicted, or the highest score where nothing is.
+            top: contributions to list of each.
+        """
+        return explain(self, sample, label, top)
+
+    def parts(self, sample: Any, read: Any, labels: Sequence[int]) -> Parts:
+        """What the parts of one sample add to the scores of some labels, for `explain`.
+
+        Where a kind cannot take its scores apart, words are left out of the text one by one.
+
+        Args:
+            sample: as the user gave it.
+            read: what `read` made of it.
+            labels: their numbers.
+        """
+        return parts_by_occlusion(self, sample, labels)
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the model folder, whole or not at all; a model there is replaced only if told."""

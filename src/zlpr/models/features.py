@@ -12,6 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice, repeat
 from typing import Any, Literal
 
@@ -22,8 +23,9 @@ from scipy import sparse
 from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.models.feature_config import LONGEST_NGRAM, FeatureConfig
+from zlpr.models.mixed_matrix import MixedMatrix
 
-Matrix = sparse.csr_array[Any] | NDArray[Any]
+Matrix = sparse.csr_array[Any] | NDArray[Any] | MixedMatrix
 Integers = NDArray[np.int64]
 
 # Between texts that are searched for words together, and the number it gets among the symbols.
@@ -88,6 +90,15 @@ class TextFeatures:
         """The features of new texts."""
         return _side_by_side([view.apply(texts) for view in self._views])
 
+    def places(self, text: str) -> dict[int, "NGram"]:
+        """The known n-grams of a text by their columns, the same that `transform` gives numbers."""
+        found: dict[int, NGram] = {}
+        first = 0
+        for view in self._views:
+            found |= {first + column: ngram for column, ngram in view.places(text).items()}
+            first += view.num_terms
+        return found
+
     def to_json(self) -> dict[str, Any]:
         """The vocabulary as plain JSON: per view its n-grams and the texts each appeared in."""
         return {"views": [view.to_json() for view in self._views]}
@@ -109,6 +120,14 @@ def guess_analyzer(texts: Sequence[str]) -> Literal["word+subword", "char"]:
 
 
 @dataclass(frozen=True)
+class NGram:
+    """An n-gram and the stretches of a text, as (start, end), at which it stands."""
+
+    term: str
+    places: list[tuple[int, int]]
+
+
+@dataclass(frozen=True)
 class _Sequences:
     """Texts as numbers: the symbols of all of them in a row, and whose each one is."""
 
@@ -126,6 +145,10 @@ class _Alphabet:
     def units(self, texts: Sequence[str]) -> tuple[Sequence[str], sparse.csr_array[Any] | None]:
         """What n-grams are found in, and how often a text holds each; None where it is texts."""
         return texts, None
+
+    def runs(self, text: "_Lowered") -> list["_Run"]:
+        """The symbols of one text, in runs that n-grams do not cross."""
+        raise NotImplementedError
 
 
 class _Words(_Alphabet):
@@ -157,6 +180,10 @@ class _Words(_Alphabet):
     def symbols(self) -> list[str]:
         """Each symbol as text."""
         return list(self._number)
+
+    def runs(self, text: "_Lowered") -> list["_Run"]:
+        """All words of the text."""
+        return [[(found.group(), text.place(*found.span())) for found in text.search(_WORD)]]
 
 
 def _number(texts: Sequence[str], pattern: re.Pattern[str]) -> tuple[dict[str, int], _Sequences]:
@@ -216,6 +243,13 @@ class _Characters(_Alphabet):
         """Each symbol as text."""
         return list(map(chr, self._known.tolist()))
 
+    def runs(self, text: "_Lowered") -> list["_Run"]:
+        """All characters of the text."""
+        found = re.finditer(r"\s\s+|[\s\S]", text.lower)
+        # As `_clean` has it: a run of white space is one space, a single one stays what it is.
+        clean = ((" " if len(one.group()) > 1 else one.group(), one.span()) for one in found)
+        return [[(symbol, text.place(*span)) for symbol, span in clean]]
+
     @staticmethod
     def _clean(text: str) -> str:
         return _SPACES.sub(" ", text.lower())
@@ -249,9 +283,43 @@ class _Subwords(_Characters):
         )
         return [f" {word} " for word in words], holds.tocsr()
 
+    def runs(self, text: "_Lowered") -> list["_Run"]:
+        """The characters of each word, with an empty place for either end."""
+        runs = []
+        for word in text.search(_BETWEEN_SPACES):
+            start, end = word.span()
+            letters = [(text.lower[i], text.place(i, i + 1)) for i in range(start, end)]
+            ends = [(" ", (place, place)) for place in text.place(start, end)]
+            runs.append([ends[0], *letters, ends[1]])
+        return runs
+
     @staticmethod
     def _clean(text: str) -> str:
         return text
+
+
+_Run = list[tuple[str, tuple[int, int]]]
+"""Symbols in a row, each with the stretch of the text that it stands at."""
+
+
+class _Lowered:
+    """A text in lower case that knows where its characters come from.
+
+    Few characters change their number in lower case, such as a capital I with a dot.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.lower = text.lower()
+        lengths = [len(character.lower()) for character in text]
+        self._origins = np.repeat(np.arange(len(text)), lengths).tolist()
+
+    def search(self, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
+        """Where a pattern matches, in lower case."""
+        return pattern.finditer(self.lower.replace(_SEPARATOR, " "))
+
+    def place(self, start: int, end: int) -> tuple[int, int]:
+        """The stretch of the text as it was, from one of at least a character in lower case."""
+        return self._origins[start], self._origins[end - 1] + 1
 
 
 _ALPHABETS: dict[str, type[_Words | _Characters]] = {
@@ -395,6 +463,24 @@ class _View:
                 if column >= 0:
                     found[column] = term
         return found
+
+    def places(self, text: str) -> dict[int, NGram]:
+        """The known n-grams of one text, by their columns in this view."""
+        found: dict[int, NGram] = {}
+        for run in self.alphabet.runs(_Lowered(text)):
+            for start in range(len(run)):
+                for size in range(self.ngrams[0], min(self.ngrams[1], len(run) - start) + 1):
+                    symbols = run[start : start + size]
+                    term = self.alphabet.joint.join(symbol for symbol, _ in symbols)
+                    column = self._column_of.get(term)
+                    if column is not None:
+                        stretch = symbols[0][1][0], symbols[-1][1][1]
+                        found.setdefault(column, NGram(term, [])).places.append(stretch)
+        return found
+
+    @cached_property
+    def _column_of(self) -> dict[str, int]:
+        return {term: column for column, term in enumerate(self.terms())}
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -4,6 +4,7 @@ config.json        kind, id2label, loss and its parameters, decoding rule, what 
                    version, and the SHA-256 of every other file but the card
 model.safetensors  the weights
 …                  vocabulary.json, or a transformer's tokenizer
+encoder/           a frozen encoder, where it was asked to be copied
 metrics.json       the figures on validation and test
 README.md          the model card
 """
@@ -73,9 +74,9 @@ def save(model: FittedModel, folder: str | os.PathLike[str], *, overwrite: bool 
                 "decision": dict(record.decision),
             },
             "files": {
-                path.name: file_digest(path)
-                for path in sorted(beside.iterdir())
-                if path.name not in UNCHECKED
+                path.relative_to(beside).as_posix(): file_digest(path)
+                for path in _files(beside)
+                if path.relative_to(beside).as_posix() not in UNCHECKED
             },
         }
         _write_json(beside / CONFIG, config)
@@ -187,7 +188,7 @@ def _check_files(folder: Path, config: Mapping[str, Any]) -> None:
     if not isinstance(files, dict) or not files:
         raise UserError(f"{folder / CONFIG}: lacks 'files', the list of the model's files")
     for name, expected in files.items():
-        if Path(name).name != name:
+        if not _is_inside(name):
             raise UserError(f"{folder / CONFIG}: file name {name!r} leaves the folder")
         path = folder / name
         if not path.is_file():
@@ -199,6 +200,16 @@ def _check_files(folder: Path, config: Mapping[str, Any]) -> None:
     for path in (path for pattern in _READ for path in sorted(folder.glob(pattern))):
         if path.name not in files:
             raise UserError(f"{path}: not among the model's files that {CONFIG} lists")
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def _is_inside(name: str) -> bool:
+    """Whether a listed name is that of a file in the folder, or in a folder of it."""
+    parts = name.split("/")
+    return all(part not in ("", ".", "..") and Path(part).name == part for part in parts)
 
 
 @contextlib.contextmanager
@@ -238,7 +249,8 @@ def _discard(previous: Path, target: Path) -> None:
     files: object = None
     with contextlib.suppress(UserError):  # a deletion that was interrupted may have taken it
         files = read_config(previous).get("files")
-    own = {CONFIG, METRICS, CARD, *(files if isinstance(files, dict) else ())}
+    listed = (str(name).partition("/")[0] for name in files) if isinstance(files, dict) else ()
+    own = {CONFIG, METRICS, CARD, *listed}
     for path in previous.iterdir():
         if path.name not in own and not (target / path.name).exists():
             path.replace(target / path.name)
@@ -278,9 +290,8 @@ def _previous(target: Path) -> Path:
 
 def _make_ordinary(folder: Path) -> None:
     """Give a temporary folder the rights that users expect, and bring its files to the disk."""
-    folder.chmod(0o777 & ~_umask())
-    for path in folder.iterdir():
-        path.chmod(0o666 & ~_umask())
+    for path in (folder, *folder.rglob("*")):
+        path.chmod((0o777 if path.is_dir() else 0o666) & ~_umask())
         _flush(path)
 
 

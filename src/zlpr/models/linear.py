@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 from zlpr._counted import counted
 from zlpr._errors import UserError
+from zlpr.data import Columns
 from zlpr.decoding import Features, Probabilities, Rule
 from zlpr.models.base import FittedModel, TrainingRecord
+from zlpr.models.explanation import Parts
 from zlpr.models.features import TextFeatures
 from zlpr.models.inputs import feature_matrix, list_texts
 
@@ -63,6 +65,23 @@ class LinearModel(FittedModel):
             return self.text_features.transform(list_texts(inputs))
         return feature_matrix(inputs, len(self.weight), self.means)
 
+    def parts(self, sample: Any, read: Any, labels: Sequence[int]) -> Parts:
+        """Each feature times its weights, which together with the biases are the scores."""
+        row = np.asarray(read.toarray() if hasattr(read, "toarray") else read)[0]
+        columns = np.flatnonzero(row)
+        weights = self.weight[columns][:, labels].astype(np.float64)
+        values = row[columns, None].astype(np.float64) * weights
+        bias = self.bias[labels].astype(np.float64)
+        if self.text_features is None:
+            return Parts([self._feature_name(column) for column in columns.tolist()], values, bias)
+        ngrams = self.text_features.places(sample)
+        found = [ngrams[column] for column in columns.tolist()]
+        return Parts([one.term for one in found], values, bias, [one.places for one in found])
+
+    def _feature_name(self, column: int) -> str:
+        held = Columns.from_json(self.record.data.get("columns", {})).features
+        return f"feature {column}" if held is None else held.names[column]
+
     def save_parts(self, folder: Path) -> dict[str, Any]:
         """Write the weights and the vocabulary."""
         from safetensors.numpy import save
@@ -84,28 +103,44 @@ class LinearModel(FittedModel):
         cls, folder: Path, config: Mapping[str, Any], shared: Mapping[str, Any]
     ) -> "LinearModel":
         """Read what `save_parts` wrote; `shared` holds what every kind of model has."""
-        from safetensors.numpy import load_file
+        return cls(**load_layer(folder, config, shared))
 
-        tensors = load_file(folder / WEIGHTS)
-        weight, bias, means = tensors["weight"], tensors["bias"], tensors.get("means")
-        expected = (config["num_features"], len(shared["label_names"]))
-        if weight.shape != expected or bias.shape != expected[1:]:
+
+def load_layer(
+    folder: Path, config: Mapping[str, Any], shared: Mapping[str, Any], beside: int = 0
+) -> dict[str, Any]:
+    """The arguments of a `LinearModel` from its folder, checked against each other.
+
+    Args:
+        folder: the model's.
+        config: its config.json.
+        shared: what every kind of model has.
+        beside: weights that are for other features than the vocabulary's, after those.
+    """
+    from safetensors.numpy import load_file
+
+    tensors = load_file(folder / WEIGHTS)
+    weight, bias, means = tensors["weight"], tensors["bias"], tensors.get("means")
+    expected = (config["num_features"], len(shared["label_names"]))
+    if weight.shape != expected or bias.shape != expected[1:]:
+        raise UserError(f"{folder / WEIGHTS}: weights of shape {weight.shape}, expected {expected}")
+    if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
+        raise UserError(f"{folder / WEIGHTS}: a weight is not a finite number")
+    if means is not None and (means.shape != expected[:1] or not np.isfinite(means).all()):
+        raise UserError(f"{folder / WEIGHTS}: the features' means are not {expected[0]} numbers")
+    text_features = None
+    if config["inputs"] == "texts":
+        text = (folder / VOCABULARY).read_text(encoding="utf-8")
+        text_features = TextFeatures.from_json(json.loads(text))
+        if text_features.num_features != len(weight) - beside:
             raise UserError(
-                f"{folder / WEIGHTS}: weights of shape {weight.shape}, expected {expected}"
+                f"{folder / VOCABULARY}: {counted(text_features.num_features, 'term')}, but "
+                f"the weights are for {len(weight) - beside:,}"
             )
-        if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
-            raise UserError(f"{folder / WEIGHTS}: a weight is not a finite number")
-        if means is not None and (means.shape != expected[:1] or not np.isfinite(means).all()):
-            raise UserError(
-                f"{folder / WEIGHTS}: the features' means are not {expected[0]} numbers"
-            )
-        text_features = None
-        if config["inputs"] == "texts":
-            text = (folder / VOCABULARY).read_text(encoding="utf-8")
-            text_features = TextFeatures.from_json(json.loads(text))
-            if text_features.num_features != len(weight):
-                raise UserError(
-                    f"{folder / VOCABULARY}: {counted(text_features.num_features, 'term')}, but "
-                    f"the weights are for {len(weight):,}"
-                )
-        return cls(weight=weight, bias=bias, text_features=text_features, means=means, **shared)
+    return {
+        "weight": weight,
+        "bias": bias,
+        "text_features": text_features,
+        "means": means,
+        **shared,
+    }

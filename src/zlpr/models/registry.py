@@ -74,6 +74,16 @@ _KINDS = {
             has_features=True,
         ),
         ModelKind(
+            "embed",
+            "a frozen encoder's embeddings beside TF-IDF, and one linear layer over both",
+            ("texts",),
+            ("text",),
+            "zlpr_embed",
+            "zlpr.models.embed:EmbedModel",
+            has_features=True,
+            argument="NAME_OR_PATH",
+        ),
+        ModelKind(
             "hf",
             "a transformers encoder, fine-tuned, by its name on the hub or its folder",
             ("texts",),

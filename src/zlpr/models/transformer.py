@@ -120,7 +120,7 @@ def load_network(name_or_path: str, **options: Any) -> "PreTrainedModel":
                 name_or_path, dtype=torch.float32, trust_remote_code=False, **options
             )
         except Exception as error:
-            raise UserError(_cannot_load("model", name_or_path, error)) from error
+            raise UserError(cannot_load("model", name_or_path, error)) from error
     return network
 
 
@@ -132,7 +132,7 @@ def load_encoder_config(name_or_path: str) -> Any:
         try:
             return AutoConfig.from_pretrained(name_or_path, trust_remote_code=False)
         except Exception as error:
-            raise UserError(_cannot_load("model", name_or_path, error)) from error
+            raise UserError(cannot_load("model", name_or_path, error)) from error
 
 
 def load_tokenizer(name_or_path: str, **options: Any) -> "PreTrainedTokenizerBase":
@@ -149,7 +149,7 @@ def load_tokenizer(name_or_path: str, **options: Any) -> "PreTrainedTokenizerBas
                 name_or_path, trust_remote_code=False, **options
             )
         except Exception as error:
-            raise UserError(_cannot_load("tokenizer", name_or_path, error)) from error
+            raise UserError(cannot_load("tokenizer", name_or_path, error)) from error
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     if tokenizer.pad_token is None:
@@ -198,7 +198,7 @@ def weight_files(folder: Path) -> list[Path]:
     return sorted(path for pattern in patterns for path in folder.glob(pattern))
 
 
-def _cannot_load(what: str, name_or_path: str, error: Exception) -> str:
+def cannot_load(what: str, name_or_path: str, error: Exception) -> str:
     """One line: transformers explains at length, and its first line says what is wrong."""
     path = Path(name_or_path).expanduser()
     if not path.is_dir() and (path.is_absolute() or name_or_path.startswith(".")):

@@ -45,7 +45,7 @@ class TrainingConfig:
     of the system's own kind; it then takes that kind's settings as well, and no others.
 
     Attributes:
-        model: a kind of `zlpr.models`, as `linear` or `hf:NAME_OR_PATH`.
+        model: a kind of `zlpr.models`, as `linear`, `embed:NAME_OR_PATH` or `hf:NAME_OR_PATH`.
         loss: a name of the losses' registry; `NO_LOSS` for a kind that has that as its default.
         loss_params: the loss's own parameters, such as `{"pos_weight": 2.7}`.
         seed: of initialisation, shuffling and dropout; the same seed gives the same bits.
@@ -70,7 +70,7 @@ class TrainingConfig:
         LinearConfig(model='linear', loss='bce', ..., regularisation=1.0, ...)
         >>> TrainingConfig(max_length=64)
         Traceback (most recent call last):
-        zlpr._errors.UserError: model linear has no setting 'max_length' (hf has); there are: ...
+        zlpr._errors.UserError: model linear has no setting 'max_length' (embed, hf have); there ...
     """
 
     model: str = DEFAULT

@@ -25,7 +25,11 @@ SECONDS_BETWEEN_SAVES = 10.0
 
 @dataclass(frozen=True)
 class Attempt:
-    """The figures of one regularisation, in the words of `Solution` and of the history."""
+    """The figures of one regularisation, in the words of `Solution` and of the history.
+
+    Attributes:
+        scale: the length of embeddings beside n-grams, where there are any.
+    """
 
     regularisation: float
     loss: float
@@ -33,6 +37,7 @@ class Attempt:
     metric: float
     seconds: float
     last_tenth: float
+    scale: float = 1.0
 
 
 class SavedAttempts:

@@ -1,7 +1,7 @@
 """Features of the linear model's parts: learned on the training part, scaled, shared by runs."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,10 @@ from zlpr.data import Dataset
 from zlpr.models.feature_config import FeatureConfig
 from zlpr.models.features import Matrix, TextFeatures
 from zlpr.models.inputs import fill_missing
+from zlpr.models.mixed_matrix import MixedMatrix
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,9 @@ class ExtractedFeatures:
         text_features: what made them from texts; None where the data came with features.
         scaling: what the data's own features were scaled by; None for texts.
         means: what stands for a missing number of a table; None where that is an error.
+        embedded: the columns that are embeddings; None where none are.
+        usual_scale: the length of embeddings that a search begins with, or is told to keep.
+        is_scale_open: whether other lengths may be tried.
     """
 
     train: Matrix
@@ -32,14 +39,31 @@ class ExtractedFeatures:
     text_features: TextFeatures | None
     scaling: "Scaling | None" = None
     means: NDArray[np.float32] | None = None
+    embedded: slice | None = None
+    usual_scale: float = 1.0
+    is_scale_open: bool = False
 
     @property
     def both(self) -> Matrix:
         """Of both parts, the training samples first."""
         parts: list[Any] = [self.train, self.validation]
+        if isinstance(self.train, MixedMatrix):
+            return self.train.below(parts[1])
         if _is_sparse(self.train):
             return sparse.csr_array(sparse.vstack(parts))
         return np.concatenate(parts)
+
+    def at(self, scale: float) -> "ExtractedFeatures":
+        """The same with embeddings of another length; themselves where there are none."""
+        return self
+
+    def rescaled(self, parameters: "Tensor", before: float) -> "Tensor":
+        """Weights that score these features as `parameters` did those of another scale."""
+        return parameters
+
+    def validation_as_given(self, inputs: Any) -> Matrix:
+        """The validation features as the fitted model reads them."""
+        return self.validation if self.scaling is None else self.read(inputs)
 
     def read(self, inputs: Any) -> Matrix:
         """Features of other samples, as the fitted model's `score` takes them."""

@@ -13,6 +13,7 @@ from scipy import sparse
 from torch import Tensor, nn
 
 from zlpr.models.features import Matrix
+from zlpr.models.mixed_matrix import MixedMatrix
 from zlpr.training.lbfgs import dot, minimise
 
 # Scores of so many cells are held at a time (64 MB); the sum over blocks is exact all the same.
@@ -24,12 +25,35 @@ _STEP, _DIRECTIONS = 1e-2, 8
 
 
 @dataclass(frozen=True)
-class _TrainingBlock:
-    """Consecutive samples: features, their transpose, and targets."""
+class _Columns:
+    """Features of one kind: where they stand among all, their values, and these transposed."""
 
+    place: slice
     features: Tensor
     transposed: Tensor
+
+    @classmethod
+    def of(cls, place: slice, part: Any) -> "_Columns":
+        features = as_tensor(part)
+        # A sparse product needs its own copy; a dense one reads the same numbers the other way.
+        is_dense = features.layout == torch.strided
+        return cls(place, features, features.T if is_dense else as_tensor(part.T))
+
+
+@dataclass(frozen=True)
+class _TrainingBlock:
+    """Consecutive samples: features of one kind or two, and targets."""
+
+    columns: tuple[_Columns, ...]
     targets: Tensor
+
+    def scores(self, weight: Tensor, bias: Tensor) -> Tensor:
+        """`x W + b` of every sample."""
+        first, *others = self.columns
+        scores = torch.mm(first.features, weight[first.place])
+        for columns in others:
+            scores.addmm_(columns.features, weight[columns.place])
+        return scores.add_(bias)
 
 
 class LinearObjective:
@@ -39,7 +63,7 @@ class LinearObjective:
     `n loss(X W + b, Y) + r/2 |W|^2` with n samples.
 
     Args:
-        features: of shape (samples, features), dense or CSR.
+        features: of shape (samples, features), dense, CSR or both side by side.
         labels: of shape (samples, labels), CSR.
         loss: a loss per sample, with `reduction="none"`; or one over the batch, with "mean".
         bias: to start from, of shape (labels,); None finds the best without weights.
@@ -71,7 +95,10 @@ class LinearObjective:
         for first in range(0, self.num_samples, rows):
             part = features[first : first + rows]
             targets = torch.from_numpy(np.asarray(labels[first : first + rows].toarray(), bool))
-            yield _TrainingBlock(as_tensor(part), as_tensor(part.T), targets)
+            columns = tuple(
+                _Columns.of(place, of_kind) for place, of_kind in kinds_of_columns(part)
+            )
+            yield _TrainingBlock(columns, targets)
 
     def start(self) -> Tensor:
         """No weights, and the starting biases."""
@@ -139,11 +166,13 @@ class LinearObjective:
         torch.mul(weight, regularisation, out=gradient[:-1])
         gradient[-1] = 0.0
         for block in self._blocks:
-            scores = torch.mm(block.features, weight).add_(bias)
+            scores = block.scores(weight, bias)
             loss, slopes = loss_and_slopes(self.loss, scores, block.targets, None)
             value += loss
             # Into the gradient itself: a sum of two products' size less memory and time.
-            torch.addmm(gradient[:-1], block.transposed, slopes, out=gradient[:-1])
+            for columns in block.columns:
+                rows = gradient[columns.place]
+                torch.addmm(rows, columns.transposed, slopes, out=rows)
             gradient[-1] += slopes.sum(0)
         return value, gradient
 
@@ -246,8 +275,17 @@ def as_tensor(matrix: Any) -> Tensor:
         )
 
 
+def kinds_of_columns(features: Any) -> tuple[tuple[slice, Any], ...]:
+    """The sparse and the dense columns of features, with their places; one kind is all of them."""
+    if isinstance(features, MixedMatrix):
+        return features.parts
+    return ((slice(0, features.shape[1]), features),)
+
+
 def column_squares(features: Matrix) -> Tensor:
     """The sum of each column's squares."""
+    if isinstance(features, MixedMatrix):
+        return torch.cat([column_squares(part) for _, part in features.parts])
     if not sparse.issparse(features):
         return torch.from_numpy(np.einsum("ij,ij->j", features, features).astype(np.float32))
     matrix: Any = features

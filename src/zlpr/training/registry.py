@@ -14,11 +14,13 @@ if TYPE_CHECKING:
 _CONFIGS = {
     "linear": "zlpr.training.linear:LinearConfig",
     "shortlist": "zlpr.training.shortlist:ShortlistConfig",
+    "embed": "zlpr.training.embed:EmbedConfig",
     "hf": "zlpr.training.transformer:TransformerConfig",
 }
 _TRAINERS = {
     "linear": "zlpr.training.linear:LinearTrainer",
     "shortlist": "zlpr.training.shortlist:ShortlistTrainer",
+    "embed": "zlpr.training.embed:EmbedTrainer",
     "hf": "zlpr.training.transformer:TransformerTrainer",
 }
 

@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from scipy import sparse
 
 from zlpr._errors import UserError
 from zlpr.data import Dataset
-from zlpr.models.base import TrainingRecord
+from zlpr.models.base import FittedModel, TrainingRecord
 from zlpr.models.features import Matrix
 from zlpr.models.linear import LinearModel
 from zlpr.training.base import ProgressCallback, Trained, TrainingProgress
@@ -32,6 +33,9 @@ _log = logging.getLogger("zlpr.training")
 # loss get the same model, then by this ratio in the direction in which validation improves.
 RATIO = 10**0.5
 MOST_VALUES = 10
+# Lengths of embeddings beside n-grams: from the usual one by this ratio, within these bounds.
+RATIO_OF_SCALES = 2.0
+LEAST_SCALE, MOST_SCALE = 0.1, 33.0
 
 
 def train_linear(
@@ -49,12 +53,67 @@ def train_linear(
     With `config.refit` the model that is given has been trained once more, on both parts, at what
     was chosen; the scores of the validation part are those of the model that had not seen it.
     """
-    solver = choose_solver(features.train, train.labels, config)
-    if isinstance(solver, WholeData):
+    layer = fit_layer(
+        train, validation, config, features, run=run, checkpoint=checkpoint, progress=progress
+    )
+    model = LinearModel(
+        train.label_names,
+        layer.weight,
+        layer.bias,
+        features.text_features,
+        record=TrainingRecord(loss=config.loss),
+        means=features.means,
+    )
+    return layer.trained(model, features.validation_as_given(validation.inputs))
+
+
+@dataclass(frozen=True)
+class FittedLayer:
+    """Weights for the features as a model reads them, and how they were found.
+
+    Attributes:
+        weight: of shape (features, labels).
+        bias: of shape (labels,).
+        history: what happened, in order.
+        chosen: what validation chose.
+        validation_scores: of the model that had not seen the validation part.
+    """
+
+    weight: "NDArray[np.float32]"
+    bias: "NDArray[np.float32]"
+    history: tuple[TrainingProgress, ...]
+    chosen: Mapping[str, float]
+    validation_scores: "NDArray[np.float32]"
+
+    def trained(self, model: FittedModel, validation_features: Matrix) -> Trained:
+        """What `fit` goes on with."""
+        return Trained(
+            model=model,
+            history=self.history,
+            chosen=self.chosen,
+            validation_scores=self.validation_scores,
+            num_features=self.weight.shape[0],
+            validation_features=validation_features,
+        )
+
+
+def fit_layer(
+    train: Dataset,
+    validation: Dataset,
+    config: LinearConfig,
+    features: ExtractedFeatures,
+    *,
+    run: Mapping[str, Any],
+    checkpoint: Path | None = None,
+    progress: ProgressCallback | None = None,
+) -> FittedLayer:
+    """The weights of `train_linear`, whatever kind of model they are for."""
+    search = _Search(train.labels, validation.labels, config, features, progress, checkpoint)
+    if isinstance(search.solver, WholeData):
         _refuse_batches(config)
     if checkpoint is not None:  # once nothing is left to refuse
         claim(checkpoint, run)
-    search = _Search(solver, features.validation, validation.labels, config, progress, checkpoint)
+    search.recall()
     best = search.run()
     if best.steps == 0:  # from a start without weights, for a fit that starts warm gains something
         _log.warning(
@@ -62,33 +121,20 @@ def train_linear(
             "scores every sample alike",
             config.loss,
         )
-    weight, bias = solver.model(search.saved.parameters)
+    features = features.at(best.scale)
+    weight, bias = search.solver.model(search.saved.parameters)
     scores = search.best_scores
     if scores is None:  # the best fit is a killed run's
         scores = np.asarray(features.validation @ weight + bias, dtype=np.float32)
     if config.refit:
         labels = sparse.vstack([train.labels, validation.labels], format="csr")
         weight, bias = search.refit(choose_solver(features.both, labels, config), best)
-    as_given = features.validation
     if features.scaling is not None:
         weight, bias = features.scaling.undo(weight, bias)
-        as_given = features.read(validation.inputs)
-    record = TrainingRecord(loss=config.loss)
-    return Trained(
-        model=LinearModel(
-            train.label_names,
-            weight,
-            bias,
-            features.text_features,
-            record=record,
-            means=features.means,
-        ),
-        history=tuple(search.history),
-        chosen={"regularisation": best.regularisation},
-        validation_scores=scores,
-        num_features=weight.shape[0],
-        validation_features=as_given,
-    )
+    chosen = {"regularisation": best.regularisation}
+    if features.embedded is not None:
+        chosen["embedding_scale"] = best.scale
+    return FittedLayer(weight, bias, tuple(search.history), chosen, scores)
 
 
 def _refuse_batches(config: LinearConfig) -> None:
@@ -106,30 +152,64 @@ class _Search:
 
     def __init__(
         self,
-        solver: Solver,
-        features: Matrix,
+        train_labels: Any,
         labels: Any,
         config: LinearConfig,
+        features: ExtractedFeatures,
         progress: ProgressCallback | None,
         checkpoint: Path | None,
     ) -> None:
-        self.solver, self.features, self.labels, self.config = solver, features, labels, config
+        self.train_labels, self.labels, self.config = train_labels, labels, config
         self.progress, self.checkpoint = progress, checkpoint
-        self.saved = SavedAttempts(checkpoint)
-        self.recalled = list(self.saved.attempts)
+        self.scale = features.usual_scale
+        self.features = features.at(self.scale)
+        self.solver = choose_solver(self.features.train, train_labels, config)
         self.history: list[TrainingProgress] = []
         self.best_scores: NDArray[np.float32] | None = None
         self.started = time.perf_counter()
 
+    def recall(self) -> None:
+        """Take up what a killed run has left."""
+        self.saved = SavedAttempts(self.checkpoint)
+        self.recalled = list(self.saved.attempts)
+
     def run(self) -> Attempt:
-        """The best attempt: at the given regularisation, or up the hill of the metric."""
-        if self.config.regularisation is not None:
-            return self._try(self.config.regularisation, None)
-        first = self._try(self.solver.balance(), None)
+        """The best attempt: up the hill of the metric, in all that is not given."""
+        given = self.config.regularisation
+        best = self._try(self.solver.balance() if given is None else given, None)
+        if given is None:
+            best = self._climb_regularisation(best)
+        if self.features.is_scale_open:
+            usual = best
+            best = self._climb_scale(best)
+            if best is not usual and given is None:
+                best = self._climb_regularisation(best)
+        self._use_scale(best.scale)
+        return best
+
+    def _climb_regularisation(self, first: Attempt) -> Attempt:
         best = self._climb(first, 1.0 / RATIO, MOST_VALUES - 1)
         if best is first:
             best = self._climb(first, RATIO, MOST_VALUES - 2)
         return best
+
+    def _climb_scale(self, first: Attempt) -> Attempt:
+        """Embeddings of twice or half the length, for as long as validation improves."""
+        best = first
+        for ratio in (RATIO_OF_SCALES, 1.0 / RATIO_OF_SCALES):
+            while LEAST_SCALE < best.scale * ratio < MOST_SCALE:
+                attempt = self._try(best.regularisation, best, best.scale * ratio)
+                if not is_better(self.config.choice_metric, attempt.metric, best.metric):
+                    break
+                best = attempt
+            if best is not first:
+                break
+        return best
+
+    def _use_scale(self, scale: float) -> None:
+        if scale != self.scale:
+            self.scale, self.features = scale, self.features.at(scale)
+            self.solver = choose_solver(self.features.train, self.train_labels, self.config)
 
     def _climb(self, best: Attempt, ratio: float, attempts: int) -> Attempt:
         """Multiply the regularisation by the ratio for as long as validation improves."""
@@ -165,11 +245,14 @@ class _Search:
             self.progress(line)
         return solver.model(solution.parameters)
 
-    def _try(self, regularisation: float, best: Attempt | None) -> Attempt:
-        """Fit at one regularisation, or recall that a killed run already has."""
-        attempt = self.recalled.pop(0) if self.recalled else self._fit(regularisation, best)
+    def _try(
+        self, regularisation: float, best: Attempt | None, scale: float | None = None
+    ) -> Attempt:
+        """Fit at one regularisation and scale, or recall that a killed run already has."""
+        scale = scale or (self.scale if best is None else best.scale)
+        attempt = self.recalled.pop(0) if self.recalled else self._fit(regularisation, best, scale)
         line = TrainingProgress(
-            _stage(regularisation),
+            self._stage(regularisation, scale),
             attempt.steps,
             attempt.steps,
             attempt.loss,
@@ -182,25 +265,35 @@ class _Search:
             self.progress(line)
         return attempt
 
-    def _fit(self, regularisation: float, best: Attempt | None) -> Attempt:
+    def _fit(self, regularisation: float, best: Attempt | None, scale: float) -> Attempt:
+        self._use_scale(scale)
+
         def report(step: int, total: int, loss: float) -> None:
             check_finite(loss, self.config)
             if self.progress is not None:
                 seconds = time.perf_counter() - self.started
-                stage = _stage(regularisation)
+                stage = self._stage(regularisation, scale)
                 self.progress(TrainingProgress(stage, step, total, loss, seconds=seconds))
 
         # From an earlier fit a loss that is not convex may be caught in a poor minimum.
         warm = best is not None and self.solver.convex
-        start = self.saved.parameters if warm else self.solver.start()
+        start = self.solver.start()
+        if warm and best is not None:
+            start = self.features.rescaled(self.saved.parameters, best.scale)
         solution = self.solver.solve(start, regularisation, report, self.checkpoint)
         check_finite(solution.loss, self.config)
         weight, bias = self.solver.model(solution.parameters)
-        scores = np.asarray(self.features @ weight + bias, dtype=np.float32)
+        scores = np.asarray(self.features.validation @ weight + bias, dtype=np.float32)
         metric = validation_metric(self.config, self.labels, scores)
         seconds = time.perf_counter() - self.started
         attempt = Attempt(
-            regularisation, solution.loss, solution.steps, metric, seconds, solution.last_tenth
+            regularisation,
+            solution.loss,
+            solution.steps,
+            metric,
+            seconds,
+            solution.last_tenth,
+            scale,
         )
         improved = best is None or is_better(self.config.choice_metric, metric, best.metric)
         if improved:
@@ -208,6 +301,6 @@ class _Search:
         self.saved.add(attempt, solution.parameters, is_best=improved)
         return attempt
 
-
-def _stage(regularisation: float) -> str:
-    return f"regularisation {regularisation:.3g}"
+    def _stage(self, regularisation: float, scale: float) -> str:
+        beside = f", embeddings at {scale:.3g}" if self.features.embedded is not None else ""
+        return f"regularisation {regularisation:.3g}{beside}"

@@ -1,0 +1,111 @@
+"""Embeddings beside n-grams: chosen on validation, trained by any loss, resumed, compared."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests import tiny
+from zlpr._errors import UserError
+from zlpr.models.embedding_cache import FOLDER
+from zlpr.training import TrainingConfig, fit
+from zlpr.training.embedded_features import embed_parts
+from zlpr.training.registry import trainer_of
+
+TRAIN, VALIDATION, TEST = tiny.texts(120, 0), tiny.texts(60, 1), tiny.texts(60, 2)
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FOLDER, str(tmp_path / "cache"))
+
+
+def test_embeddings_are_as_long_as_the_scale_says_and_centred(bert: Path) -> None:
+    config = TrainingConfig(model=f"embed:{bert}", embedding_scale=2.0)
+    features = embed_parts(TRAIN, VALIDATION, config)
+    embeddings = features.train.right
+    np.testing.assert_allclose(embeddings.mean(0), 0.0, atol=1e-5)
+    assert np.square(embeddings).sum(1).mean() == pytest.approx(4.0, rel=1e-4)
+    half = features.at(1.0)
+    np.testing.assert_allclose(half.train.right, embeddings / 2.0, atol=1e-6)
+    assert half.train.left is features.train.left
+
+
+def test_weights_found_at_a_scale_score_texts_as_they_are(bert: Path) -> None:
+    config = TrainingConfig(model=f"embed:{bert}", regularisation=0.5, refit=False)
+    result = fit(TRAIN, VALIDATION, config, test=TEST)
+    np.testing.assert_allclose(
+        result.model.predict_scores(VALIDATION.texts), result.validation.scores, atol=1e-4
+    )
+
+
+def test_the_scale_that_validation_chose_is_at_least_as_good_as_the_usual_one(bert: Path) -> None:
+    result = fit(TRAIN, VALIDATION, TrainingConfig(model=f"embed:{bert}", loss="bce"))
+    tried = {line.stage: line.metric for line in result.history if line.metric is not None}
+    scales = {stage.partition("embeddings at ")[2] for stage in tried}
+    assert {"0.7", "1.4", "0.35"} <= scales or len(scales) >= 3
+    chosen = result.chosen
+    stage = f"regularisation {chosen['regularisation']:.3g}, embeddings at "
+    best = tried[stage + f"{chosen['embedding_scale']:.3g}"]
+    assert best == max(value for value in tried.values() if value is not None)
+
+
+def test_a_given_scale_and_regularisation_are_one_fit(bert: Path) -> None:
+    config = TrainingConfig(model=f"embed:{bert}", regularisation=1.0, embedding_scale=0.5)
+    result = fit(TRAIN, VALIDATION, config)
+    assert result.chosen == {"regularisation": 1.0, "embedding_scale": 0.5}
+    assert len([line for line in result.history if line.metric is not None]) == 1
+
+
+@pytest.mark.parametrize("loss", ["warp", "dice1"])
+def test_losses_in_batches_and_not_convex_train_too(bert: Path, loss: str) -> None:
+    config = TrainingConfig(
+        model=f"embed:{bert}", loss=loss, regularisation=0.1, embedding_scale=1.0
+    )
+    assert fit(TRAIN, VALIDATION, config, test=TEST).figures["test"]["micro_f1"] > 0.5
+
+
+def test_a_rule_that_reads_features_reads_both_kinds(bert: Path, tmp_path: Path) -> None:
+    import zlpr
+
+    config = TrainingConfig(model=f"embed:{bert}", decode="feature_count", regularisation=0.5)
+    model = fit(TRAIN, VALIDATION, config).model
+    model.save(tmp_path / "model")
+    assert zlpr.load(tmp_path / "model").predict(TEST.texts) == model.predict(TEST.texts)
+
+
+def test_a_killed_run_ends_as_an_unbroken_one(bert: Path, tmp_path: Path) -> None:
+    config = TrainingConfig(model=f"embed:{bert}")
+    whole = fit(TRAIN, VALIDATION, config)
+
+    def killed(line: object) -> None:
+        if getattr(line, "metric", None) is not None:
+            seen.append(line)
+        if len(seen) == 4:
+            raise KeyboardInterrupt
+
+    seen: list[object] = []
+    with pytest.raises(KeyboardInterrupt):
+        fit(TRAIN, VALIDATION, config, checkpoint=tmp_path / "state", progress=killed)
+    resumed = fit(TRAIN, VALIDATION, config, checkpoint=tmp_path / "state")
+    assert resumed.chosen == whole.chosen
+    np.testing.assert_array_equal(
+        resumed.model.predict_scores(TEST.texts), whole.model.predict_scores(TEST.texts)
+    )
+
+
+def test_features_are_refused_and_so_are_bad_settings(bert: Path) -> None:
+    with pytest.raises(UserError, match="embedding_scale 0"):
+        TrainingConfig(model=f"embed:{bert}", embedding_scale=0.0)
+    with pytest.raises(UserError, match="expected embed:NAME_OR_PATH"):
+        TrainingConfig(model="embed")
+    with pytest.raises(UserError, match="max_length 4096: this model reads at most 64"):
+        fit(TRAIN, VALIDATION, TrainingConfig(model=f"embed:{bert}", max_length=4096))
+
+
+def test_what_is_wrong_with_an_encoder_is_known_before_any_data(bert: Path, tmp_path: Path) -> None:
+    trainer = trainer_of("embed:x")
+    assert trainer.faults(f"embed:{bert}") == []
+    (fault,) = trainer.faults(f"embed:{tmp_path}")
+    assert "no weights in" in fault
+    assert trainer.fingerprint(f"embed:{bert}")
