@@ -29,7 +29,6 @@ def test_many_labels_are_for_the_shortlist_unless_only_another_can(labels, value
 
 def test_dense_features_are_for_the_linear_model():
     data = many_labels.make(60, MANY_LABELS)
-    dense = Dataset(
-        labels=data.labels, label_names=data.label_names, features=np.ones((60, 3), np.float32)
-    )
+    features = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
+    dense = Dataset(labels=data.labels, label_names=data.label_names, features=features)
     assert settle({"model": "auto"}, divide(dense)).model == "linear"
