@@ -22,10 +22,13 @@ from zlpr.training.linear_checkpoint import SavedEpoch
 from zlpr.training.loss import bound_of, create_loss
 from zlpr.training.objective import (
     LinearObjective,
+    Weights,
+    as_tensor,
     column_squares,
     csr,
     log_odds,
     loss_and_slopes,
+    number_of_samples,
 )
 
 # Stop when iterations gain less than this share of all gain so far, or of the loss that is left.
@@ -121,14 +124,20 @@ class WholeData(Solver):
         *,
         tolerance: float = TOLERANCE,
         max_iterations: int = MAX_ITERATIONS,
+        sample_weight: Weights | None = None,
     ) -> None:
         info = registry.info(config.loss)
-        loss = create_loss(config, labels, reduction="mean" if info.over_batch else "none")
+        reduction = "mean" if info.over_batch else "none"
+        loss = create_loss(config, labels, reduction, sample_weight=sample_weight)
         self.bound = bound_of(loss)
         loss = soften(loss, config, labels.shape[1])
         # A loss that is not convex may be flat where its biases alone are best.
-        bias = None if info.convex else log_odds(labels, info.link_scale or 1.0) + self.bound
-        self.objective = LinearObjective(features, labels, loss, bias, over_batch=info.over_batch)
+        bias = None
+        if not info.convex:
+            bias = log_odds(labels, info.link_scale or 1.0, sample_weight) + self.bound
+        self.objective = LinearObjective(
+            features, labels, loss, bias, over_batch=info.over_batch, sample_weight=sample_weight
+        )
         self.smooth, self.convex = info.smooth, info.convex
         self.tolerance = tolerance * (1.0 if info.smooth else SHARE_WHERE_NOT_SMOOTH)
         self.max_iterations = max_iterations
@@ -194,10 +203,20 @@ class Batches(Solver):
     """
 
     def __init__(
-        self, features: Matrix, labels: Any, config: LinearConfig, *, epochs: int | None = None
+        self,
+        features: Matrix,
+        labels: Any,
+        config: LinearConfig,
+        *,
+        epochs: int | None = None,
+        sample_weight: Weights | None = None,
     ) -> None:
         self.generator = torch.Generator().manual_seed(config.seed)
-        loss = create_loss(config, labels, generator=self.generator)
+        loss = create_loss(config, labels, generator=self.generator, sample_weight=sample_weight)
+        self.num_samples = number_of_samples(labels, sample_weight)
+        self.sample_weight = None  # around 1, for batches are averaged
+        if sample_weight is not None:
+            self.sample_weight = (sample_weight / sample_weight.mean()).astype(np.float32)
         self.bound = bound_of(loss)
         self.loss = soften(loss, config, labels.shape[1])
         self.features = csr(features) if sparse.issparse(features) else features
@@ -214,7 +233,7 @@ class Batches(Solver):
     def start(self) -> Tensor:
         """No weights, and biases at the labels' log-odds."""
         parameters = torch.zeros(self.features.shape[1] + 1, self.labels.shape[1])
-        parameters[-1] = log_odds(self.labels, self.scale) + self.bound
+        parameters[-1] = log_odds(self.labels, self.scale, self.sample_weight) + self.bound
         return parameters
 
     def balance(self) -> float:
@@ -239,7 +258,7 @@ class Batches(Solver):
         saved = SavedEpoch(checkpoint, f"{regularisation!r} {self.epochs}")
         values = [] if (state := saved.load()) is None else adam.restore(state)
         while not self._has_settled(values):
-            mean = self._epoch(adam, len(values) + 1, regularisation / samples)
+            mean = self._epoch(adam, len(values) + 1, regularisation / self.num_samples)
             values.append(mean)
             if report is not None:
                 report(len(values), self.epochs if self.most_rounds == 1 else 0, mean)
@@ -278,7 +297,8 @@ class Batches(Solver):
         weight, bias = parameters[:-1], parameters[-1]
         # scipy multiplies a small sparse batch, and its transpose, without converting it.
         scores = torch.from_numpy(features @ weight.numpy()).add_(bias)
-        value, slopes = loss_and_slopes(self.loss, scores, targets, None)
+        weights = None if self.sample_weight is None else as_tensor(self.sample_weight[rows])
+        value, slopes = loss_and_slopes(self.loss, scores, targets, weights)
         gradient = torch.empty_like(parameters)
         backward = torch.from_numpy(features.T @ slopes.numpy())
         torch.add(backward, weight, alpha=decay, out=gradient[:-1])
@@ -334,6 +354,7 @@ def choose_solver(
     *,
     tolerance: float = TOLERANCE,
     max_iterations: int | None = None,
+    sample_weight: Weights | None = None,
 ) -> Solver:
     """L-BFGS over the whole data where it fits in memory, Adam over batches otherwise.
 
@@ -347,6 +368,7 @@ def choose_solver(
         tolerance: of L-BFGS.
         max_iterations: of L-BFGS, or epochs of Adam; None takes `MAX_ITERATIONS`, and as many
             rounds of `EPOCHS` as it takes.
+        sample_weight: above 0, of shape (samples,): how many samples each counts as; None is 1.
     """
     info = registry.info(config.loss)
     asked = (config.epochs, config.batch_size, config.learning_rate) != (None, None, None)
@@ -361,8 +383,9 @@ def choose_solver(
             config,
             tolerance=tolerance,
             max_iterations=max_iterations or MAX_ITERATIONS,
+            sample_weight=sample_weight,
         )
-    return Batches(features, labels, config, epochs=max_iterations)
+    return Batches(features, labels, config, epochs=max_iterations, sample_weight=sample_weight)
 
 
 def memory_of_past_steps(num_features: int, num_labels: int) -> int:
