@@ -149,5 +149,6 @@ class FittedModel(abc.ABC):
 def lists_of(chosen: NDArray[np.bool_] | LabelLists) -> list[list[int]]:
     """The labels of each sample, from what a rule decided."""
     if isinstance(chosen, LabelLists):
-        return [row.tolist() for row in np.split(chosen.indices, chosen.indptr[1:-1])]
+        ends = zip(chosen.indptr[:-1], chosen.indptr[1:], strict=True)
+        return [chosen.indices[first:last].tolist() for first, last in ends]
     return [np.flatnonzero(row).tolist() for row in chosen]

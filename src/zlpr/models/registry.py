@@ -65,6 +65,15 @@ _KINDS = {
             has_features=True,
         ),
         ModelKind(
+            "shortlist",
+            "for thousands of labels: centroids name candidates, sparse weights score these",
+            ("texts", "features"),
+            ("text",),
+            "zlpr_shortlist",
+            "zlpr.models.shortlist:ShortlistModel",
+            has_features=True,
+        ),
+        ModelKind(
             "embed",
             "a frozen encoder's embeddings beside TF-IDF, and one linear layer over both",
             ("texts",),

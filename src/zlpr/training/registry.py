@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 # themselves: the command line makes its flags from the settings.
 _CONFIGS = {
     "linear": "zlpr.training.linear:LinearConfig",
+    "shortlist": "zlpr.training.shortlist:ShortlistConfig",
     "embed": "zlpr.training.embed:EmbedConfig",
     "hf": "zlpr.training.transformer:TransformerConfig",
     "powerset": "zlpr.training.powerset:PowersetConfig",
@@ -22,6 +23,7 @@ _CONFIGS = {
 }
 _TRAINERS = {
     "linear": "zlpr.training.linear:LinearTrainer",
+    "shortlist": "zlpr.training.shortlist:ShortlistTrainer",
     "embed": "zlpr.training.embed:EmbedTrainer",
     "hf": "zlpr.training.transformer:TransformerTrainer",
     "powerset": "zlpr.training.powerset:PowersetTrainer",
