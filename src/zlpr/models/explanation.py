@@ -78,6 +78,7 @@ class Explanation:
         rest: what all other parts add.
         words: of a text, what each word adds with the n-grams it is part of, in the order of the
             text; a letter in place of a word where the text has no spaces.
+        elsewhere: of a text, the parts that stand at no word, such as an embedding.
         approximates: how this was found where it is no exact account; empty where it is.
     """
 
@@ -89,6 +90,7 @@ class Explanation:
     contributions: tuple[Contribution, ...]
     rest: float
     words: tuple[Place, ...] = field(default=(), repr=False)
+    elsewhere: tuple[Contribution, ...] = ()
     approximates: str = ""
 
 
@@ -170,6 +172,11 @@ def _explanation(
         listed,
         score - bias - sum(part.value for part in listed),
         () if parts.places is None else spread(text, parts.places, values),
+        tuple(
+            Contribution(name, value)
+            for name, places, value in zip(parts.names, parts.places or (), values, strict=False)
+            if not places
+        ),
         parts.approximates,
     )
 
