@@ -5,12 +5,13 @@ positions alone, and a sample has few true labels: counting beats sorting until 
 about log2(L) of them.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import log2
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from zlpr.metrics._inputs import FloatArray, IntArray, SampleLabels
 from zlpr.metrics.top_scores import TopScores
@@ -29,6 +30,7 @@ class PositiveRanks:
         at_or_above: labels of the sample with a score >= s (the worst rank among ties).
         above: labels of the sample with a score > s, or None where not asked for.
         true_at_or_above: true labels of the sample with a score >= s.
+        weights: of the true labels, where they were given; empty otherwise.
     """
 
     rows: IntArray
@@ -37,6 +39,7 @@ class PositiveRanks:
     at_or_above: IntArray
     above: IntArray | None
     true_at_or_above: IntArray
+    weights: FloatArray = field(default_factory=lambda: np.empty(0))
 
     def sum_by_sample(self, values: FloatArray | IntArray) -> FloatArray:
         """Add up one value per true label to one per sample."""
@@ -45,9 +48,20 @@ class PositiveRanks:
 
 
 def positive_ranks(
-    scores: FloatArray | TopScores, true: SampleLabels, *, above: bool = False
+    scores: FloatArray | TopScores,
+    true: SampleLabels,
+    *,
+    above: bool = False,
+    weights: FloatArray | None = None,
 ) -> PositiveRanks:
-    """Find the positions of the true labels of a block of samples."""
+    """Find the positions of the true labels of a block of samples.
+
+    Args:
+        scores: of the samples.
+        true: their true labels.
+        above: whether to count the labels strictly above as well.
+        weights: of the labels, shape (labels,), to be brought into the order of the positions.
+    """
     if isinstance(scores, TopScores):
         own, shown = _scores_of(scores, true), scores.scores
     else:
@@ -58,6 +72,7 @@ def positive_ranks(
     # is never below a score, so it is never counted.
     values = np.full((len(shown), width), np.inf, dtype=shown.dtype)
     values[filled] = own
+    order = None if weights is None else np.argsort(values, axis=1, kind="stable")
     values.sort(axis=1)
     rank = _count if width <= log2(shown.shape[1] + 1) else _sort
     at_or_above, strictly_above = rank(shown, values, above)
@@ -70,7 +85,17 @@ def positive_ranks(
         at_or_above[filled],
         None if strictly_above is None else strictly_above[filled],
         (true.counts[:, None] - _first_equal(values))[filled],
+        np.empty(0) if weights is None or order is None else _ordered(weights, true, filled, order),
     )
+
+
+def _ordered(
+    weights: FloatArray, true: SampleLabels, filled: NDArray[np.bool_], order: IntArray
+) -> FloatArray:
+    """The weights of the true labels, in the order of their scores within each sample."""
+    padded = np.zeros(filled.shape)
+    padded[filled] = weights[true.columns]
+    return np.take_along_axis(padded, order, axis=1)[filled]
 
 
 def _scores_of(scores: TopScores, true: SampleLabels) -> FloatArray:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zlpr import decoding
-from zlpr.metrics import LabelLists, TopScores
+from zlpr.metrics import LabelFrequencies, LabelLists, TopScores
 from zlpr.models.explanation import Explanation, Parts, explain, parts_by_occlusion
 
 
@@ -29,6 +29,7 @@ class TrainingRecord:
         seconds: training time.
         decision: which decoding rule was chosen, for what, and what the others reached; what
             makes the probabilities, under "probabilities".
+        frequencies: of the labels in training; None in a folder of before they were kept.
     """
 
     loss: str
@@ -39,6 +40,7 @@ class TrainingRecord:
     metrics: dict[str, dict[str, float]] = field(default_factory=dict)
     seconds: float = 0.0
     decision: Mapping[str, Any] = field(default_factory=dict)
+    frequencies: LabelFrequencies | None = None
 
 
 class FittedModel(abc.ABC):
@@ -147,5 +149,6 @@ class FittedModel(abc.ABC):
 def lists_of(chosen: NDArray[np.bool_] | LabelLists) -> list[list[int]]:
     """The labels of each sample, from what a rule decided."""
     if isinstance(chosen, LabelLists):
-        return [row.tolist() for row in np.split(chosen.indices, chosen.indptr[1:-1])]
+        ends = zip(chosen.indptr[:-1], chosen.indptr[1:], strict=True)
+        return [chosen.indices[first:last].tolist() for first, last in ends]
     return [np.flatnonzero(row).tolist() for row in chosen]

@@ -61,6 +61,7 @@ class Trained:
         validation_scores: the model's scores of the validation samples, (samples, labels), or of
             their candidates.
         validation_features: of the same samples, as the model's `features` gives them.
+        validation_labels: of the same samples, where these are others than the validation part.
         num_features: columns of what the model makes of a sample, or its width.
     """
 
@@ -70,6 +71,7 @@ class Trained:
     validation_scores: "NDArray[np.float32] | TopScores"
     num_features: int
     validation_features: "Features | None" = None
+    validation_labels: Any = None
 
 
 class ModelTrainer(abc.ABC):

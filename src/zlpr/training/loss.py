@@ -60,6 +60,13 @@ def create_loss(
     return loss
 
 
+def begin_epoch(loss: nn.Module, epoch: int) -> None:
+    """Tell a loss that is another from some epoch on which one begins, the first of which is 1."""
+    tell = getattr(loss, "begin_epoch", None)
+    if callable(tell):
+        tell(epoch)
+
+
 class NotFiniteError(UserError):
     """Training cannot go on: the objective is no number, and neither will the weights be."""
 

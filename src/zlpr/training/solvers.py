@@ -19,7 +19,7 @@ from zlpr.training.extras import Softened, soften
 from zlpr.training.lbfgs import Minimum, Step, last_tenth, minimise
 from zlpr.training.linear import LinearConfig
 from zlpr.training.linear_checkpoint import SavedEpoch
-from zlpr.training.loss import bound_of, create_loss
+from zlpr.training.loss import begin_epoch, bound_of, create_loss
 from zlpr.training.objective import (
     LinearObjective,
     Weights,
@@ -126,7 +126,7 @@ class WholeData(Solver):
         max_iterations: int = MAX_ITERATIONS,
         sample_weight: Weights | None = None,
     ) -> None:
-        info = registry.info(config.loss)
+        info = registry.info(config.scored_as)
         reduction = "mean" if info.over_batch else "none"
         loss = create_loss(config, labels, reduction, sample_weight=sample_weight)
         self.bound = bound_of(loss)
@@ -227,7 +227,7 @@ class Batches(Solver):
         largest = min(max(BATCH_SIZE, labels.shape[0] // 40), LARGEST_BATCH)
         self.batch_size = config.batch_size or largest
         self.learning_rate = config.learning_rate or LEARNING_RATE
-        info = registry.info(config.loss)
+        info = registry.info(config.scored_as)
         self.scale, self.convex = info.link_scale or 1.0, info.convex
 
     def start(self) -> Tensor:
@@ -281,6 +281,7 @@ class Batches(Solver):
         samples, total = self.labels.shape[0], 0.0
         if isinstance(self.loss, Softened):
             self.loss.reseed([self.seed, epoch])
+        begin_epoch(self.loss, epoch)
         # Of the epoch alone, so that a resumed fit draws what it would have drawn.
         state = np.random.SeedSequence([self.seed, epoch]).generate_state(1, np.uint64)
         self.generator.manual_seed(int(state[0]))
@@ -358,8 +359,9 @@ def choose_solver(
 ) -> Solver:
     """L-BFGS over the whole data where it fits in memory, Adam over batches otherwise.
 
-    Mixup and sampled pairs, which change the loss from step to step, also go in batches; and so
-    does a loss over the batch, or one that is not smooth, whose settings speak of batches.
+    Mixup and sampled pairs, which change the loss from step to step, and a loss that is another
+    from some epoch on also go in batches; and so does a loss over the batch, or one that is not
+    smooth, whose settings speak of batches.
 
     Args:
         features: of shape (samples, features), dense or CSR.
@@ -370,9 +372,10 @@ def choose_solver(
             rounds of `EPOCHS` as it takes.
         sample_weight: above 0, of shape (samples,): how many samples each counts as; None is 1.
     """
-    info = registry.info(config.loss)
+    info = registry.info(config.scored_as)
+    by_epoch = registry.info(config.loss).by_epoch
     asked = (config.epochs, config.batch_size, config.learning_rate) != (None, None, None)
-    changes = bool(config.mixup) or info.is_random(config.loss_params)
+    changes = bool(config.mixup) or by_epoch or info.is_random(config.loss_params)
     in_batches = changes or (asked and (info.over_batch or not info.smooth))
     fits = memory_of_past_steps(features.shape[1], labels.shape[1]) >= _SHORTEST_MEMORY
     at_once = MOST_CELLS_AT_ONCE if info.over_batch else MEMORY
