@@ -32,9 +32,11 @@ def test_binary_cross_entropy_is_logistic_regression(data):
 def test_the_gradient_vanishes_at_the_solution_and_a_warm_start_finds_it_again(data):
     X, Y = data
     solver = WholeData(X, Y, LinearConfig(loss="zlpr"), tolerance=1e-9, max_iterations=500)
+    _, at_start = solver.objective(solver.start(), 0.5)
     cold = solver.solve(solver.start(), 0.5)
     _, gradient = solver.objective(cold.parameters, 0.5)
-    assert gradient.abs().max() < 1e-2
+    # Where it ends depends on how a processor rounds: 2e-4 to 1.2e-3 of the start's were seen.
+    assert gradient.norm() < 2e-3 * at_start.norm()
     neighbour = solver.solve(solver.start(), 1.5).parameters
     warm = solver.solve(neighbour, 0.5)
     assert warm.loss == pytest.approx(cold.loss, rel=1e-5)
