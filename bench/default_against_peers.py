@@ -5,11 +5,11 @@
     python bench/default_against_peers.py figure OUT FIGURE.png
 
 DATA holds the folders that `SETS` names, as their publishers give them. A set's rows are drawn anew
-for each seed into 8:1:1, whatever split was published, of which at most 3,000 are trained on, 375
-validated on and 2,000 tested on, so that a run of one arm takes seconds; all arms get the same
-parts. `--peers` holds a virtual environment per peer (`napkinxc`, `libmultilabel`,
-`fasttext`); LinearSVC and logistic regression need scikit-learn, which is here. Every cell is a
-process with one thread and leaves one record; a run that is started again goes on where it stopped.
+for each seed into 8:1:1, whatever split was published, of which at most `--train` are trained on,
+an eighth of that validated on and half of it tested on; all arms get the same parts. `--peers`
+holds a virtual environment per peer (`napkinxc`, `libmultilabel`, `fasttext`); LinearSVC and
+logistic regression need scikit-learn, which is here. Every draw of an arm leaves a record; a run
+that is started again goes on where it stopped. Everything has one thread.
 
 `table` compares by the metrics of scikit-learn, from the decisions alone. The default is first on a
 set and metric, or within noise of it, if the 95 % interval of its paired differences over the seeds
@@ -26,6 +26,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,8 @@ METRICS = {
     "macro_f1": "Macro-F1",
 }
 JUDGED = ("micro_f1", "example_f1", "subset_accuracy")
-MOST = {"train": 3_000, "validation": 375, "test": 2_000}
+SHARES = {"train": 1.0, "validation": 0.125, "test": 0.5}
+MOST_SAMPLES = 1_000
 DEFAULT = "zlpr"
 WITHOUT_REFIT = "zlpr, without the last fit"
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -101,13 +103,14 @@ def read_set(folder: Path, name: str) -> Dataset:
     )
 
 
-def draw(data: Dataset, name: str, seed: int) -> dict[str, Any]:
+def draw(data: Dataset, name: str, seed: int, most_samples: int) -> dict[str, Any]:
     """The parts of one seed, as every arm reads them."""
     divided = divide(data, "random", seed)
     generator = np.random.default_rng(seed)
     parts = {}
-    for part, most in MOST.items():
+    for part, share in SHARES.items():
         rows: Any = getattr(divided, part)
+        most = round(share * most_samples)
         if len(rows) > most:
             rows = rows.select(np.sort(generator.choice(len(rows), most, replace=False)))
         labels = np.split(rows.labels.indices, rows.labels.indptr[1:-1])
@@ -116,14 +119,16 @@ def draw(data: Dataset, name: str, seed: int) -> dict[str, Any]:
     return {"num_labels": data.num_labels, "analyzer": analyzer, "parts": parts}
 
 
-def lay_out(folder: Path, out: Path, names: Sequence[str], seeds: Sequence[int]) -> None:
+def lay_out(
+    folder: Path, out: Path, names: Sequence[str], seeds: Sequence[int], most_samples: int
+) -> None:
     """Write the parts that are not there yet."""
     for name in names:
         missing = [seed for seed in seeds if not parts_file(out, name, seed).exists()]
         data = read_set(folder, name) if missing else None
         for seed in missing:
             assert data is not None
-            text = json.dumps(draw(data, name, seed), ensure_ascii=False)
+            text = json.dumps(draw(data, name, seed, most_samples), ensure_ascii=False)
             write_text(parts_file(out, name, seed), text)
 
 
@@ -146,38 +151,48 @@ class Cell:
         return out / "records" / f"{self.name}-{self.seed}-{arm}.json"
 
 
-def run_cell(cell: Cell, out: Path, peers: Path | None) -> str:
-    """Run an arm in a process of its own and keep its figures; what to print about it."""
-    parts = parts_file(out, cell.name, cell.seed)
+def run_cells(cells: Sequence[Cell], out: Path, peers: Path | None) -> str:
+    """Run an arm on some draws of a set, in a process of its own, and keep its figures.
+
+    Returns:
+        What to print about it.
+    """
+    name, arm = cells[0].name, cells[0].arm
+    parts = [parts_file(out, name, cell.seed) for cell in cells]
     script = Path(__file__).with_name("default_arms.py")
-    ours = cell.arm in SETTINGS
+    ours = arm in SETTINGS
     python = sys.executable
-    if not ours and cell.arm not in IN_THIS_ENVIRONMENT:
+    if not ours and arm not in IN_THIS_ENVIRONMENT:
         if peers is None:
-            return f"{cell}: left out, no --peers"
-        python = str(peers / cell.arm / "bin" / "python")
+            return f"{name} {arm}: left out, no --peers"
+        python = str(peers / arm / "bin" / "python")
     with tempfile.TemporaryDirectory() as folder:
-        decisions = Path(folder) / "decisions.npz"
-        command = [python, str(script), "zlpr" if ours else cell.arm, str(parts), str(decisions)]
+        found = [Path(folder) / f"{cell.seed}.npz" for cell in cells]
+        command = [python, str(script), "zlpr" if ours else arm, "--parts", *map(str, parts)]
+        command += ["--decisions", *map(str, found)]
         if ours:
-            command += ["--settings", json.dumps(SETTINGS[cell.arm])]
+            command += ["--settings", json.dumps(SETTINGS[arm])]
         one = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, env={**os.environ, **one}
         )
-        if done.returncode:
-            last = (done.stderr.strip().splitlines() or ["failed"])[-1]
-            return f"{cell.name} {cell.seed} {cell.arm}: FAILED ({last})"
-        record = judge(cell, dict(np.load(decisions)), parts)
-    write_text(cell.file(out), json.dumps(record, indent=1))
-    rows = {
-        row: " ".join(f"{values[metric]:.4f}" for metric in METRICS)
-        for row, values in record["figures"].items()
-    }
-    return "\n".join(
-        f"{cell.name} {cell.seed} {row}: {values} ({record['seconds']:.0f} s)"
-        for row, values in rows.items()
-    )
+        lines = []
+        for cell, part, decisions in zip(cells, parts, found, strict=True):
+            if not decisions.exists():
+                last = (done.stderr.strip().splitlines() or ["failed"])[-1]
+                lines.append(f"{name} {cell.seed} {arm}: FAILED ({last})")
+                continue
+            record = judge(cell, dict(np.load(decisions)), part)
+            write_text(cell.file(out), json.dumps(record, indent=1))
+            lines += list(figures_of(record))
+    return "\n".join(lines)
+
+
+def figures_of(record: dict[str, Any]) -> Iterator[str]:
+    """A line per row of a record."""
+    for row, values in record["figures"].items():
+        figures = " ".join(f"{values[metric]:.4f}" for metric in METRICS)
+        yield f"{record['set']} {record['seed']} {row}: {figures} ({record['seconds']:.0f} s)"
 
 
 def judge(cell: Cell, found: dict[str, Any], parts: Path) -> dict[str, Any]:
@@ -220,13 +235,14 @@ def run(args: argparse.Namespace) -> int:
     """Every cell that has no record yet, `--jobs` at a time."""
     names = args.sets or list(SETS)
     seeds = list(range(args.first_seed, args.first_seed + args.seeds))
-    lay_out(args.data, args.out, names, seeds)
+    lay_out(args.data, args.out, names, seeds, args.train)
     arms = args.arms or [*SETTINGS, *PEERS]
-    cells = [Cell(name, seed, arm) for seed in seeds for name in names for arm in arms]
+    cells = [Cell(name, seed, arm) for arm in arms for name in names for seed in seeds]
     missing = [cell for cell in cells if not cell.file(args.out).exists()]
+    groups = [list(group) for _, group in groupby(missing, lambda cell: (cell.arm, cell.name))]
     with ThreadPoolExecutor(args.jobs) as pool:
-        for line in pool.map(lambda cell: run_cell(cell, args.out, args.peers), missing):
-            print(line, flush=True)
+        for text in pool.map(lambda group: run_cells(group, args.out, args.peers), groups):
+            print(text, flush=True)
     return 0 if all(cell.file(args.out).exists() for cell in cells) else 1
 
 
@@ -460,6 +476,7 @@ def main() -> int:
     running.add_argument("--peers", type=Path, help="a folder with an environment per peer")
     running.add_argument("--sets", nargs="+", choices=SETS)
     running.add_argument("--arms", nargs="+", choices=[*SETTINGS, *PEERS])
+    running.add_argument("--train", type=int, default=MOST_SAMPLES, help="most samples to train on")
     running.add_argument("--seeds", type=int, default=5)
     running.add_argument("--first-seed", type=int, default=0)
     running.add_argument("--jobs", type=int, default=2)

@@ -1,10 +1,14 @@
 """The six metrics of the paper against scikit-learn's functions, in one run.
 
     python bench/metrics.py [--samples 20000] [--labels 600] [--json]
+    python bench/metrics.py --candidates [--json]
 
 Prints seconds and ratios for six calls of our functions and for one `MetricSet` (which computes
 all its other figures on the way), peak memory beyond the inputs in units of the scores' size, and
-a wide case (1 000 samples, 100 000 labels, CSR truth) that scikit-learn is not asked to do.
+a wide case (1 000 samples, 100 000 labels, CSR truth) that scikit-learn is not asked to do. With
+`--candidates` alone: 100 000 samples of 1 000 000 labels with 100 candidates each, a rule fitted on
+20 000 of them, all decided and judged, with the peak memory of the whole process and what the dense
+scores would take.
 """
 
 import argparse
@@ -23,7 +27,7 @@ import numpy as np
 import sklearn.metrics as sk
 from scipy import sparse
 
-from zlpr import metrics
+from zlpr import decoding, metrics
 
 SKLEARN: dict[str, Callable[[Any, Any], float]] = {
     "subset_accuracy": sk.accuracy_score,
@@ -166,6 +170,55 @@ def wide(samples: int, labels: int) -> Wide:
     )
 
 
+@dataclass(frozen=True)
+class Candidates:
+    """Scores of candidates, decided and judged: seconds of each step and peak memory in bytes."""
+
+    samples: int
+    labels: int
+    width: int
+    fit_seconds: float
+    decide_seconds: float
+    evaluate_seconds: float
+    inputs: int
+    peak: int
+    dense: int
+    figures: dict[str, float]
+
+
+def candidates(samples: int, labels: int, width: int, seed: int = 0) -> Candidates:
+    """Fit a rule on a part, decide all, compute every metric; nothing dense is made."""
+    generator = np.random.default_rng(seed)
+    step = max(1, labels // width)
+    places = np.arange(width) * step + generator.integers(0, step, (samples, width))
+    values = np.sort(generator.normal(-2, 1, (samples, width)).astype(np.float32), axis=1)[:, ::-1]
+    top = metrics.TopScores(places.astype(np.int32), values + 2, labels)
+    own = np.sort(places[np.arange(samples)[:, None], generator.integers(0, 8, (samples, 3))])
+    far = generator.integers(0, labels, (samples, 2))  # no candidates, for the most part
+    columns = np.concatenate([own, far], axis=1)
+    truth = sparse.csr_array(
+        (np.ones(columns.size, bool), columns.ravel(), np.arange(0, columns.size + 1, 5)),
+        shape=(samples, labels),
+    )
+    clock = [time.perf_counter()]
+    rule = decoding.Threshold().fit(truth[:20_000], top[:20_000])
+    clock.append(time.perf_counter())
+    predicted = rule(top)
+    clock.append(time.perf_counter())
+    figures = metrics.evaluate(truth, top, predicted)
+    clock.append(time.perf_counter())
+    return Candidates(
+        samples,
+        labels,
+        width,
+        *np.diff(clock).tolist(),
+        inputs=top.labels.nbytes + top.scores.nbytes + truth.indices.nbytes + truth.data.nbytes,
+        peak=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        dense=4 * samples * labels,
+        figures=figures,
+    )
+
+
 def show(results: list[Comparison], wide_result: Wide) -> None:
     """Print for people."""
     for result in results:
@@ -189,6 +242,18 @@ def show(results: list[Comparison], wide_result: Wide) -> None:
     )
 
 
+def show_candidates(found: Candidates, *, as_json: bool) -> None:
+    """Print what was measured."""
+    if as_json:
+        print(json.dumps(asdict(found), indent=1))
+        return
+    print(f"{found.samples:,} samples, {found.labels:,} labels, {found.width} candidates each")
+    print(f"fit {found.fit_seconds:.1f} s, decide {found.decide_seconds:.1f} s, ", end="")
+    print(f"every metric {found.evaluate_seconds:.1f} s")
+    print(f"peak of the process {found.peak / 2**30:.2f} GB, inputs {found.inputs / 2**30:.2f} GB")
+    print(f"scores of all labels would take {found.dense / 2**30:.0f} GB")
+
+
 def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(description="The six metrics against scikit-learn's.")
@@ -196,8 +261,14 @@ def main() -> None:
     parser.add_argument("--labels", type=int, default=600)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--wide-only", action="store_true", help="the wide case alone, as JSON")
+    parser.add_argument(
+        "--candidates", action="store_true", help="100 000 samples of 1 000 000 labels alone"
+    )
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
+    if arguments.candidates:
+        show_candidates(candidates(100_000, 1_000_000, 100), as_json=arguments.json)
+        return
     if arguments.wide_only:
         print(json.dumps(asdict(wide(1_000, 100_000))))
         return

@@ -46,26 +46,40 @@ def blocks_of(page: Path) -> list[Block]:
 
 
 def run_page(page: Path, folder: Path) -> int:
-    """Run the page's blocks in order, Python ones in one growing script; return how many ran."""
+    """Run the page's blocks in order, Python ones in one growing script; return how many ran.
+
+    The script runs before a command that may need what it makes, and at the end of the page.
+    """
     environment = _environment(folder)
     _lay_out(page.read_text(encoding="utf-8"), folder)
-    earlier: list[str] = []
+    earlier: list[Block] = []
+    waits = False
     ran = 0
     for block in blocks_of(page):
         if block.title:
             (folder / block.title).write_text(block.code, encoding="utf-8")
         elif block.language == "python":
             # A page's Python reads as one session: what an earlier block made, a later one uses.
-            script = "\n".join([*earlier, block.code])
-            _run([sys.executable, "-c", script], block, folder, environment)
-            earlier.append(block.code)
+            earlier.append(block)
+            waits = True
             ran += 1
         elif block.language == "bash":
-            for line in _commands(block.code):
-                if not _is_checked_only(line):
-                    _run(["bash", "-euo", "pipefail", "-c", line], block, folder, environment)
+            lines = [line for line in _commands(block.code) if not _is_checked_only(line)]
+            if lines and waits:
+                _run_session(earlier, folder, environment)
+                waits = False
+            for line in lines:
+                _run(["bash", "-euo", "pipefail", "-c", line], block, folder, environment)
             ran += 1
+    if waits:
+        _run_session(earlier, folder, environment)
     return ran
+
+
+def _run_session(blocks: list[Block], folder: Path, environment: dict[str, str]) -> None:
+    """Run Python blocks one after another, in one interpreter."""
+    script = "\n".join(block.code for block in blocks)
+    _run([sys.executable, "-c", script], blocks[-1], folder, environment)
 
 
 def _lay_out(text: str, folder: Path) -> None:

@@ -26,8 +26,8 @@ def _per_sample(function):  # type: ignore[no-untyped-def]
 
 
 @_per_sample
-def zlpr(s: Tensor, y: Tensor, threshold: float = 0.0) -> Tensor:
-    positive, negative = _sides(s - threshold, y)
+def zlpr(s: Tensor, y: Tensor, threshold: float = 0.0, temperature: float = 1.0) -> Tensor:
+    positive, negative = _sides((s - threshold) / temperature, y)
     return torch.log(1 + torch.exp(-positive).sum()) + torch.log(1 + torch.exp(negative).sum())
 
 
@@ -109,9 +109,16 @@ def ranking(s: Tensor, y: Tensor, margin: float = 1.0) -> Tensor:
 
 
 @_per_sample
-def warp(s: Tensor, y: Tensor, margin: float = 1.0) -> Tensor:
+def warp(s: Tensor, y: Tensor, margin: float = 1.0, rank_weight: str = "identity") -> Tensor:
     positive, negative = _sides(s, y)
     rank = 1 + (s[None, :] > positive[:, None]).sum(dim=1, keepdim=True)
+    rank = rank.double().apply_(
+        {
+            "identity": lambda r: r,
+            "harmonic": lambda r: sum(1 / k for k in range(1, int(r) + 1)),
+            "log": lambda r: math.log(1 + r),
+        }[rank_weight]
+    )
     return (rank * torch.relu(margin + negative[None, :] - positive[:, None])).sum()
 
 
@@ -203,6 +210,27 @@ def class_balanced(scores: Tensor, targets: Tensor, counts: Tensor, b: float = 0
     return (weight * terms).sum(dim=1)
 
 
+def cb_ntr(
+    scores: Tensor,
+    targets: Tensor,
+    counts: Tensor,
+    samples: int,
+    b: float = 0.9,
+    la: float = 2.0,
+    ka: float = 0.05,
+    g: float = 2.0,
+) -> Tensor:
+    n, s, y = counts.double(), scores.double(), targets.double()
+    z = s - ka / la * torch.log(samples / n - 1)
+    positive = (1 - torch.sigmoid(z)) ** g * torch.log(1 + torch.exp(-z))
+    negative = torch.sigmoid(la * z) ** g * torch.log(1 + torch.exp(la * z)) / la
+    return ((1 - b) / (1 - b**n) * (y * positive + (1 - y) * negative)).sum(dim=1)
+
+
+def logit_adjusted(scores: Tensor, targets: Tensor, counts: Tensor, samples: int) -> Tensor:
+    return bce(scores.double() + torch.log(counts.double() / samples), targets)
+
+
 def sigmoid_f1(scores: Tensor, targets: Tensor) -> Tensor:
     p, y = torch.sigmoid(scores.double()), targets.double()
     tp, fp, fn = (p * y).sum(0), (p * (1 - y)).sum(0), ((1 - p) * y).sum(0)
@@ -221,6 +249,26 @@ def hill(s: Tensor, y: Tensor, la: float = 1.5, m: float = 1.0, g: float = 2.0) 
     positive, negative = _sides(s, y)
     p, q = torch.sigmoid(positive - m), torch.sigmoid(negative)
     return -((1 - p) ** g * p.log()).sum() + ((la - q) * q**2).sum()
+
+
+@_per_sample
+def asymmetric_polynomial(
+    s: Tensor, y: Tensor, minus: float = 4.0, m: float = 0.05, e1: float = 1.0, e2: float = -2.5
+) -> Tensor:
+    p, q = (torch.sigmoid(side) for side in _sides(s, y))
+    q = torch.relu(q - m)
+    positive = (p.log() + e1 * (1 - p) + e2 * 0.5 * (1 - p) ** 2).sum()
+    return -positive - (q.detach() ** minus * (1 - q).log()).sum()
+
+
+@_per_sample
+def splc(s: Tensor, y: Tensor, tau: float = 0.6, m: float = 1.0, g: float = 2.0) -> Tensor:
+    y = y.bool()
+    z = torch.where(y, s - m, s)
+    p = torch.sigmoid(z)
+    target = (y | (p > tau)).double()  # a given label is one whatever its score
+    focus = ((1 - p) * target + p * (1 - target)) ** g
+    return -(focus * (target * p.log() + (1 - target) * (1 - p).log())).sum()
 
 
 def divergence(s: Tensor, t: Tensor) -> Tensor:

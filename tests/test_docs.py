@@ -35,6 +35,29 @@ def test_the_site_builds_strictly(tmp_path):
     assert 'id="zlpr-data-split"' in commands
 
 
+def test_the_table_of_frameworks_has_the_versions_that_are_installed():
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = dict(line.split("==") for line in lines if "==" in line)
+    page = (ROOT / "docs" / "guides" / "frameworks" / "index.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| [")]
+    names = {
+        "PyTorch": "torch",
+        "Transformers": "transformers",
+        "Lightning": "lightning",
+        "Keras 3": "keras",
+        "JAX": "jax",
+        "torchmetrics": "torchmetrics",
+        "scikit-learn": "scikit-learn",
+        "MLflow": "mlflow-skinny",
+        "Ray Data": "ray",
+        "datasets, DataLoader": "datasets",
+    }
+    shown = {row.partition("[")[2].partition("]")[0]: row.split("|")[4] for row in rows}
+    assert shown.keys() == names.keys()
+    for title, package in names.items():
+        assert pins[package] in shown[title], f"{title}: constraints.txt has {pins[package]}"
+
+
 @pytest.mark.parametrize(
     "picture", sorted((ROOT / "docs" / "figures").iterdir()), ids=lambda picture: picture.name
 )

@@ -6,7 +6,7 @@ gradients can be compared to the last digits of float64. A function takes a `Bat
 samples' values, shape (B,), and the gradient of their sum, shape (B, L).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,10 +83,12 @@ def logsumexp1(v: Wide, c: Wide, offset: Wide | float = 0.0) -> Result:
     return softplus(value + offset), share * sigmoid(value + offset)[:, None]
 
 
-def zlpr(x: Batch) -> Result:
-    above, up = logsumexp1(-x.s, x.a)
-    below, down = logsumexp1(x.s, x.b)
-    return above + below, down - up
+def zlpr(x: Batch, temperature: float = 1.0) -> Result:
+    divided = np.clip(x.s / temperature, -x.limit, x.limit)
+    s = np.where(np.abs(x.s) < x.limit, divided, x.s)  # an infinite score stays as it is
+    above, up = logsumexp1(-s, x.a)
+    below, down = logsumexp1(s, x.b)
+    return above + below, (down - up) / temperature
 
 
 def bce(x: Batch) -> Result:
@@ -129,6 +131,31 @@ def asymmetric(
         slope = focus / (1 - p) * sigmoid(x.s) * sigmoid(-x.s) * (p > 0)
         negative = -focus * np.log1p(-p), slope
     return _sum_of_cells(x, positive, negative)
+
+
+def asymmetric_polynomial(
+    x: Batch,
+    gamma_positive: float = 0.0,
+    gamma_negative: float = 4.0,
+    margin: float = 0.05,
+    first: float = 1.0,
+    second: float = -2.5,
+) -> Result:
+    plain = replace(x, y=np.zeros_like(x.y), known=x.known * (1 - x.y))
+    below, down = asymmetric(plain, 0.0, gamma_negative, margin)
+    p, q = sigmoid(x.s), sigmoid(-x.s)
+    focus = q**gamma_positive
+    term = softplus(-x.s) - q * (first + second / 2 * q)
+    slope = focus * (p * q * (first + second * q) - q)
+    above = (x.a * focus * term).sum(axis=1)
+    return above + below, x.a * slope + down
+
+
+def splc(x: Batch, tau: float = 0.6, margin: float = 1.0, gamma: float = 2.0) -> Result:
+    shift = x.y * np.longdouble(margin)
+    is_likely = x.s > np.log(np.longdouble(tau) / (1 - np.longdouble(tau)))
+    corrected = replace(x, y=np.maximum(x.y, is_likely))
+    return _sum_of_cells(corrected, _minus_slope(_focal(shift - x.s, gamma)), _focal(x.s, gamma))
 
 
 def hill(x: Batch, weighting: float = 1.5, margin: float = 1.0, gamma: float = 2.0) -> Result:
@@ -194,6 +221,37 @@ def distribution_balanced(
     )
 
 
+def cb_ntr(
+    x: Batch,
+    counts: Wide,
+    num_samples: int,
+    beta: float = 0.9,
+    negative_scale: float = 2.0,
+    prior_scale: float = 0.05,
+    gamma: float = 2.0,
+) -> Result:
+    n = np.clip(counts, 1, num_samples - 1)
+    log = np.log(np.longdouble(beta)) if beta > 0 else -np.inf
+    balance = (1 - np.longdouble(beta)) / -np.expm1(n * log)
+    shift = np.longdouble(prior_scale) / negative_scale * np.log(num_samples / n - 1)
+    positive = _minus_slope(_focal(shift - x.s, gamma))
+    negative = _focal(x.s - shift, gamma, negative_scale)
+    return _sum_of_cells(
+        x,
+        (balance * positive[0], balance * positive[1]),
+        (balance * negative[0], balance * negative[1]),
+    )
+
+
+def logit_adjusted(
+    x: Batch, counts: Wide, num_samples: int, loss: str = "bce", tau: float = 1.0
+) -> Result:
+    prior = np.maximum(counts, 1) / np.longdouble(num_samples)
+    moved = replace(x, s=np.clip(x.s + tau * np.log(prior), -x.limit, x.limit))
+    result: Result = globals()[loss](moved)
+    return result
+
+
 def _pairs(x: Batch) -> tuple[Wide, Wide]:
     is_pair = ((x.a > 0).any(axis=1) & (x.b > 0).any(axis=1))[:, None]
     below, above = _logsumexp_parts(x.s, x.b), _logsumexp_parts(-x.s, x.a)
@@ -244,9 +302,14 @@ def ranking(x: Batch, margin: float = 1.0, rank: Wide | None = None) -> Result:
     return values, active.sum(axis=1) - active.sum(axis=2)
 
 
-def warp(x: Batch, margin: float = 1.0) -> Result:
+def warp(x: Batch, margin: float = 1.0, rank_weight: str = "identity") -> Result:
     above = (x.s[:, None, :] > x.s[:, :, None]) & (x.known[:, None, :] > 0)
-    return ranking(x, margin, 1 + above.sum(axis=2))
+    rank = 1 + above.sum(axis=2)
+    if rank_weight == "identity":
+        return ranking(x, margin, rank)
+    ranks = np.arange(1, x.s.shape[1] + 1, dtype=np.longdouble)
+    weight = np.cumsum(1 / ranks) if rank_weight == "harmonic" else np.log(1 + ranks)
+    return ranking(x, margin, weight[rank - 1])
 
 
 def _shortfalls(v: Wide, counted: NDArray[np.bool_]) -> tuple[Wide, Wide, Wide]:

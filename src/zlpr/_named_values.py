@@ -55,6 +55,17 @@ def named_values(texts: Iterable[str], where: str = "") -> dict[str, Any]:
     return values
 
 
+def name_with_values(text: str, where: str = "") -> tuple[str, dict[str, Any]]:
+    """A name and the values behind its colon, the short form of a thing with its parameters.
+
+    Examples:
+        >>> name_with_values("logit_adjusted:loss=bce,tau=1")
+        ('logit_adjusted', {'loss': 'bce', 'tau': 1})
+    """
+    name, _, rest = text.partition(":")
+    return name, named_values(split_outside_brackets(rest, ","), where or repr(text))
+
+
 def parse_value(text: str) -> Any:
     """A value as JSON has it; true, false and none in any case; and else the text itself.
 

@@ -5,7 +5,8 @@ import pytest
 import zlpr
 from tests.models import fitted
 from zlpr.cli.main import main
-from zlpr.metrics import evaluate, label_report
+from zlpr.metrics import LabelFrequencies, evaluate, label_report, ps_precision_at_k
+from zlpr.training import judging
 
 
 @pytest.fixture(scope="module")
@@ -249,3 +250,29 @@ def test_numbers_of_labels_that_the_model_lacks_are_refused_or_dropped(tmp_path,
     captured = capsys.readouterr()
     assert json.loads(captured.out)["samples"] == 2
     assert "left out 1 label of 1 unknown kind: '7'" in captured.err
+
+
+def test_many_labels_have_figures_by_frequency_and_propensity(place, capsys, monkeypatch):
+    monkeypatch.setattr(judging, "MANY_LABELS", 2)
+    command = ["evaluate", str(place / "m"), str(place / "test.jsonl")]
+    assert main([*command, "--json", "--propensity", "0.6", "2.6"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    test, model = fitted.parts()[2], zlpr.load(place / "m")
+    seen = LabelFrequencies.of(fitted.parts()[0].labels, a=0.6, b=2.6)
+    scores = model.predict_scores(test.texts)
+    expected = ps_precision_at_k(test.labels, scores, seen, k=3)
+    assert found["metrics"]["ps_precision_at_3"] == pytest.approx(expected)
+    assert sum(group["support"] for group in found["by_frequency"]) == test.labels.sum()
+    assert main(command) == 0
+    printed = capsys.readouterr().out
+    assert "propensity-scored precision at 5" in printed
+    assert "A third of the training occurrences each" in printed
+    assert main([*command, "--propensity", "-1", "1"]) == 2
+    assert "--propensity: a must lie within" in capsys.readouterr().err
+
+
+def test_few_labels_have_none(place, capsys):
+    assert main(["evaluate", str(place / "m"), str(place / "test.jsonl"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["by_frequency"] == []
+    assert "ps_precision_at_1" not in found["metrics"]

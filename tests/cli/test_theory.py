@@ -70,3 +70,15 @@ def test_a_seed_out_of_range_is_refused_before_anything_is_computed(seed, capsys
     printed = capsys.readouterr()
     assert not printed.out
     assert f"--seed is {seed}" in printed.err
+
+
+def test_the_equations_are_shown_term_by_term(capsys):
+    assert main(["theory", "equations"]) == 0
+    printed = capsys.readouterr().out
+    assert "max(0, s_j - s_i, s_j, -s_i)" in printed
+    zlpr = next(line for line in printed.splitlines() if line.startswith("zlpr")).split()
+    assert zlpr[1] == "0.9000"  # 0.4 + 0.5, the pair that is wrong by most
+    assert zlpr[-1] == "0.9000"
+    assert printed.count(" yes") == 6  # two ones, two and two labels
+    assert main(["theory", "equations", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["equations"]["expansion"]) == 8

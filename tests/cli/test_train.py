@@ -10,6 +10,7 @@ import pytest
 import sklearn.metrics
 
 import zlpr
+from tests import many_labels
 from zlpr.cli.main import main
 from zlpr.data import Columns, demo, load
 from zlpr.metrics import evaluate
@@ -51,6 +52,27 @@ def test_train_says_what_it_understood_and_ends_with_the_test_table(file, tmp_pa
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
     metrics = json.loads((out / "metrics.json").read_text())
     assert set(metrics) == {"empty", "validation", "test", "test, bound 0"}
+
+
+def test_many_labels_get_the_model_for_many_unless_another_is_named(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("zlpr.training.automatic.MANY_LABELS", 30)
+    data = many_labels.make(200, 30)
+    rows = zip(data.texts, data.label_sets(), strict=True)
+    path = tmp_path / "many.jsonl"
+    path.write_text("\n".join(json.dumps({"text": text, "labels": own}) for text, own in rows))
+    for flags, kind, line in (
+        ([], "zlpr_shortlist", "model: shortlist (--model takes another)"),
+        (["--model", "linear"], "zlpr_linear", "regularisation"),
+    ):
+        out = tmp_path / kind
+        command = ["train", str(path), "--out", str(out), "--regularisation", "0.1", *flags]
+        assert main([*command, "--decode", "zero"]) == 0
+        assert line in capsys.readouterr().out
+        assert json.loads((out / "config.json").read_text())["zlpr_model"] == kind
+        assert main(["predict", str(out), data.texts[0]]) == 0
+        assert capsys.readouterr().out.strip()
+    assert main(["train", str(path), "--out", str(tmp_path / "no"), "--candidates", "3"]) != 0
+    assert "model linear has no setting --candidates; shortlist has" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("empty", ["sklearn", "paper"])
@@ -118,7 +140,7 @@ def test_two_runs_write_the_same_weights(file, tmp_path):
         (["--report-to", "tensorboard"], "no setting --report-to; hf:NAME_OR_PATH has"),
         (
             ["--model", "hf:x", "--analyzer", "char"],
-            "model hf has no setting --analyzer; linear and embed:NAME_OR_PATH have",
+            "model hf has no setting --analyzer; linear and embed:NAME_OR_PATH and",
         ),
         (["--min-count", "9999"], "min_count"),
     ],

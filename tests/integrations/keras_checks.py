@@ -46,6 +46,8 @@ def value_and_gradient(loss, labels, scores):
         return values.detach().numpy(), s.grad.numpy()
     import jax
 
+    jax.config.update("jax_disable_most_optimizations", True)  # to compile takes most of the time
+
     def total(s):
         values = loss(labels, s)
         return values.sum(), values
@@ -148,6 +150,10 @@ def check_mistakes():
     for call in (ours.ZLPRLoss(), ours.MicroF1().update_state):
         with pytest.raises(ValueError, match="labels must"):
             call(labels, scores)
+    with pytest.raises(ValueError, match=r"y_true must have the shape \(1, 2\), got \(1, 1\)"):
+        ours.MicroF1().update_state(labels[:, :1], scores)
+    with pytest.raises(ValueError, match=r"label_weight must have the shape .*, got \(3,\)"):
+        ours.ZLPRLoss(label_weight=[1.0, 2.0, 3.0])(scores, scores)
     with pytest.raises(ValueError, match="Dice2Loss has no pos_weight"):
         ours.Dice2Loss(pos_weight=2.0)
 

@@ -11,6 +11,8 @@ from tests.losses.samples import scores_and_targets
 from zlpr import losses
 from zlpr.integrations import jax as ours
 
+jax.config.update("jax_disable_most_optimizations", True)  # to compile takes most of the time
+
 NAMES = [
     "zlpr",
     "bce",
@@ -207,6 +209,13 @@ def test_labels_that_are_none_are_an_error_or_nan():
         ours.zlpr_loss(jnp.zeros((2, 2), int), scores)
     with pytest.raises(ValueError, match="pos_weight must be finite and not negative"):
         ours.zlpr_loss(scores, jnp.zeros((2, 2)), pos_weight=-1.0)
+    for name in ("where", "label_weight", "pos_weight"):
+        with pytest.raises(ValueError, match=rf"{name} must have the shape .*, got \(2, 1\)"):
+            ours.zlpr_loss(scores, jnp.zeros((2, 2)), **{name: jnp.ones((2, 1))})
+    with pytest.raises(ValueError, match=r"threshold must have the shape .*, got \(3,\)"):
+        ours.zlpr_loss(scores, jnp.zeros((2, 2)), threshold=jnp.zeros(3))
+    with pytest.raises(ValueError, match=r"sample_weight must have the shape \(2,\), got \(\)"):
+        ours.dice2_loss(scores, jnp.zeros((2, 2)), sample_weight=2.0)
     with pytest.raises(ValueError, match="gamma must be at least 0"):
         ours.focal_loss(scores, jnp.zeros((2, 2)), gamma=-1.0)
     with pytest.raises(ValueError, match="smoothing must be above 0"):

@@ -8,6 +8,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
@@ -16,6 +17,8 @@ from sklearn.utils.estimator_checks import check_estimator
 from tests.models import fitted
 from zlpr.decoding import SetPosterior
 from zlpr.integrations.sklearn import MultiLabelClassifier
+from zlpr.models.feature_config import FeatureConfig
+from zlpr.models.features import TextFeatures
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -262,3 +265,118 @@ def test_a_single_sample_is_fitted(numbers):
     for row in range(20):
         fitted_model = MultiLabelClassifier().fit(X[row : row + 1], y[row : row + 1])
         assert np.isfinite(fitted_model.decision_function(X)).all()
+
+
+# Losses that differ in how weights reach them: a sum over samples, one over the batch, one that
+# counts labels first, one that is not convex and starts from the labels' odds.
+WEIGHED = ["zlpr", "bce", "dice2", "distribution_balanced", "asymmetric"]
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("loss", WEIGHED)
+def test_a_weight_is_as_many_samples(numbers, loss, make):
+    X, y = numbers
+    weight = np.arange(len(X)) % 4  # some count for nothing
+    order = np.random.default_rng(1).permutation(len(X))
+    options = {"loss": loss, "decode": "zero", "max_iter": 30}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        weighted = MultiLabelClassifier(**options).fit(
+            make(X[order]), y[order], sample_weight=weight[order]
+        )
+        repeated = MultiLabelClassifier(**options).fit(
+            make(X.repeat(weight, axis=0)), y.repeat(weight, axis=0)
+        )
+        plain = MultiLabelClassifier(**options).fit(make(X), y)
+    np.testing.assert_array_equal(weighted.coef_, repeated.coef_)
+    np.testing.assert_array_equal(weighted.intercept_, repeated.intercept_)
+    assert np.abs(weighted.coef_ - plain.coef_).max() > 1e-3
+
+
+def test_a_weight_is_as_many_texts(data):
+    _, train, _, test = data
+    sets = [set(labels) for labels in train.label_sets()]
+    weight = np.arange(len(sets)) % 3
+    copies = np.repeat(np.arange(len(sets)), weight)
+    weighted = MultiLabelClassifier(decode="zero").fit(train.texts, sets, sample_weight=weight)
+    repeated = MultiLabelClassifier(decode="zero").fit(
+        [train.texts[copy] for copy in copies], [sets[copy] for copy in copies]
+    )
+    np.testing.assert_array_equal(
+        weighted.decision_function(test.texts), repeated.decision_function(test.texts)
+    )
+
+
+def test_weights_count_in_the_rule_that_is_fitted():
+    generator = np.random.default_rng(0)
+    y = (generator.random((2000, 1)) < 0.5).astype(int)
+    X = y + generator.normal(size=(2000, 1))
+    y = np.hstack([y, 1 - y])
+    options = {"decode": "per_label_threshold", "decode_metric": "macro_f1", "random_state": 0}
+    rare = np.where(y[:, 0] == 1, 0.05, 1.0)  # no whole numbers: rows are drawn in proportion
+    plain = MultiLabelClassifier(**options).fit(X, y)
+    weighted = MultiLabelClassifier(**options).fit(X, y, sample_weight=rare)
+    assert weighted.predict(X)[:, 0].mean() < 0.5 * plain.predict(X)[:, 0].mean()
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        ([1.0], "inconsistent|shape"),
+        (-1.0, "[Nn]egative"),
+        (np.nan, "NaN"),
+        (0.0, "zero"),
+    ],
+)
+def test_wrong_weights_are_refused(numbers, weight, message):
+    X, y = numbers
+    given = np.full(len(X), weight) if np.isscalar(weight) else weight
+    with pytest.raises(ValueError, match=message):
+        MultiLabelClassifier().fit(X, y, sample_weight=given)
+
+
+@pytest.mark.parametrize("make", [list, tuple, np.array, pd.Series, lambda x: np.array(x, object)])
+def test_raw_texts_are_read_as_training_reads_them(data, make):
+    _, train, _, test = data
+    features = TextFeatures()
+    X = features.fit_transform(sorted(set(train.texts)))
+    classifier = MultiLabelClassifier(random_state=0, decode="zero")
+    classifier.fit(make(train.texts), train.labels)
+    assert classifier.text_features_.terms == features.terms
+    assert classifier.coef_.shape == (train.num_labels, X.shape[1])
+    by_hand = MultiLabelClassifier(random_state=0, decode="zero").fit(
+        features.transform(train.texts), train.labels
+    )
+    np.testing.assert_array_equal(
+        classifier.decision_function(make(test.texts)),
+        by_hand.decision_function(features.transform(test.texts)),
+    )
+
+
+def test_a_rule_for_raw_texts_is_fitted_on_texts_that_the_features_have_not_seen(data):
+    _, train, _, test = data
+    config = FeatureConfig(analyzer="word", word_ngrams=(1, 1))
+    classifier = MultiLabelClassifier(random_state=0, features=config).fit(
+        train.texts, train.labels
+    )
+    assert classifier.text_features_.config == config
+    truth = test.labels.toarray()
+    assert f1_score(truth, classifier.predict(test.texts).toarray(), average="micro") > 0.4
+    dense = train.labels.toarray()
+    assert cross_val_score(clone(classifier), train.texts, dense, cv=3).shape == (3,)
+
+
+def test_texts_and_numbers_are_told_apart(data):
+    X, train, _, _ = data
+    by_text = MultiLabelClassifier().fit(train.texts, train.labels)
+    with pytest.raises(ValueError, match="X holds no texts, and this classifier was fitted to"):
+        by_text.predict(X)
+    with pytest.raises(ValueError, match="X is one text"):
+        by_text.predict("a text")
+    assert not hasattr(by_text, "n_features_in_")
+    by_numbers = by_text.fit(X, train.labels)
+    assert by_numbers.n_features_in_ == X.shape[1]
+    with pytest.raises(ValueError, match="X holds texts, and this classifier was fitted to"):
+        by_numbers.predict(train.texts)
+    with pytest.raises(ValueError, match="X holds texts, but nan at place 1 is none"):
+        MultiLabelClassifier().fit(pd.Series(["one", np.nan], dtype=object), [{"a"}, {"b"}])

@@ -19,7 +19,23 @@ DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 BATCH = 64  # the largest number of rows of a case
 
 # Parameters to choose from, besides the defaults.
-PARAMETERS: dict[str, dict[str, list[float]]] = {
+PARAMETERS: dict[str, dict[str, list[Any]]] = {
+    "zlpr": {"temperature": [0.25, 2.0]},  # by which a score is divided exactly
+    "asymmetric_polynomial": {
+        "gamma_positive": [1.0],
+        "gamma_negative": [0.0, 1.0],
+        "margin": [0.0, 0.2],
+        "first": [0.0],
+        "second": [0.0, 1.0],
+    },
+    "splc": {"tau": [0.3, 0.9], "margin": [0.0, 3.0], "gamma": [0.0, 1.0]},
+    "cb_ntr": {
+        "beta": [0.0, 0.999],
+        "negative_scale": [0.5, 5.0],
+        "prior_scale": [0.0, 1.0],
+        "gamma": [0.0, 1.0],
+    },
+    "logit_adjusted": {"loss": ["focal", "hill"], "tau": [0.0, 0.5]},
     "focal": {"gamma": [0.0, 0.5, 1.0, 3.0]},
     "asymmetric": {
         "gamma_positive": [0.0, 2.0],
@@ -40,18 +56,20 @@ PARAMETERS: dict[str, dict[str, list[float]]] = {
     },
     "circle": {"gamma": [0.1, 64.0], "margin": [0.0, 0.5]},
     "ranking": {"margin": [0.0, 0.3, -1.0]},
-    "warp": {"margin": [0.0, 0.3]},
+    "warp": {"margin": [0.0, 0.3], "rank_weight": ["harmonic", "log"]},
     "two_way": {"positive_temperature": [1.0], "negative_temperature": [0.5, 3.0]},
     "hbm": {"alpha": [0.0, 0.5], "margin": [0.0, 0.3]},
 }
 # Losses of which pairs and ranks are defined for targets of 0 and 1 only.
 HARD_ONLY = {
     "ranking", "warp", "bp_mll", "lsep", "circle", "decoupled_softmax", "two_way", "hbm",
-    "adaptive_threshold",
+    "adaptive_threshold", "splc",
 }  # fmt: skip
 # Losses that are right to a rounding of what a cell counts for, be the right number smaller.
-ROUNDED = {"asymmetric", "hill", "dice1", "dice2", "self_adjusting_dice", "sigmoid_f1",
-           "cross_entropy", "adaptive_threshold"}  # fmt: skip
+ROUNDED = {
+    "asymmetric", "asymmetric_polynomial", "hill", "logit_adjusted", "dice1", "dice2",
+    "self_adjusting_dice", "sigmoid_f1", "cross_entropy", "adaptive_threshold",
+}  # fmt: skip
 OVER_LABELS = {"dice2", "sigmoid_f1"}  # their values are the labels', not the samples'
 ZLPR_WAYS = ("zlpr (formula)", "zlpr (indices)", "zlpr (linear)")
 WAYS = (*ZLPR_WAYS, *losses.available())
@@ -75,7 +93,7 @@ class Case:
     scores: Tensor
     targets: Tensor
     arguments: dict[str, Any]
-    parameters: dict[str, float]
+    parameters: dict[str, Any]
 
     @property
     def name(self) -> str:
@@ -101,9 +119,9 @@ def make_case(seed: int, number: int, ways: tuple[str, ...] = WAYS) -> Case:
     if "label_mask" in arguments and random.random() < 0.3 and way != "zlpr (linear)":
         scores = scores.masked_fill(~arguments["label_mask"], torch.nan)
     parameters = {
-        parameter: float(random.choice(values))
+        parameter: random.choice(values).item()
         for parameter, values in PARAMETERS.get(name, {}).items()
-        if random.random() < 0.4
+        if random.random() < 0.4 and way != "zlpr (linear)"  # which has no temperature
     }
     return Case(way, scores, targets, arguments, parameters)
 

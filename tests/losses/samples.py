@@ -64,6 +64,10 @@ CASES = [
     Case("sigmoid_f1", reference.sigmoid_f1),
     Case("self_adjusting_dice", reference.self_adjusting_dice),
     Case("hill", reference.hill),
+    Case("asymmetric_polynomial", reference.asymmetric_polynomial),
+    Case("splc", reference.splc),
+    Case("cb_ntr", reference.cb_ntr, {"counts": COUNTS, "samples": SAMPLES}),
+    Case("logit_adjusted", reference.logit_adjusted, {"counts": COUNTS, "samples": SAMPLES}),
 ]
 # Cross entropy's formula is for one positive label; its own tests hold the rest.
 ALL = [*CASES, Case("cross_entropy", reference.cross_entropy)]

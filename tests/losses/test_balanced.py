@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.losses.samples import COUNTS, SAMPLES, scores_and_targets
+from zlpr import losses
 from zlpr.losses import (
     BCELoss,
     ClassBalancedLoss,
@@ -96,3 +97,21 @@ def test_counts_follow_the_module() -> None:
     loss = ClassBalancedLoss(**KNOWN)
     assert loss.label_counts.shape == (7,)
     assert loss.state_dict() == {}
+
+
+def test_cb_ntr_with_equal_counts_is_focal_moved_and_scaled() -> None:
+    scores, targets = scores_and_targets()
+    counts = {"label_counts": torch.full((7,), 25), "num_samples": 50}  # prior odds of 1
+    plain = losses.cb_ntr_loss(scores, targets, beta=0.0, negative_scale=1.0, **counts)
+    torch.testing.assert_close(plain, losses.focal_loss(scores, targets))
+    half = losses.cb_ntr_loss(scores, targets, beta=0.5, negative_scale=1.0, **counts)
+    torch.testing.assert_close(half, plain * 0.5 / (1 - 0.5**25))
+
+
+@pytest.mark.parametrize("name", ["lsep", "dice2", "class_balanced", "splc", "logit_adjusted"])
+def test_logit_adjustment_refuses_losses_that_it_would_break(name: str) -> None:
+    counts = {"label_counts": torch.tensor([40, 3]), "num_samples": 50}
+    with pytest.raises(ValueError, match="loss must be one of zlpr, bce, focal"):
+        losses.create("logit_adjusted", loss=name, **counts)
+    with pytest.raises(ValueError, match="weights and reduction are the wrapped module's"):
+        losses.LogitAdjustedLoss(losses.BCELoss(), pos_weight=2.0, **counts)

@@ -135,3 +135,29 @@ def test_soft_targets_mix_the_two_cases(name: str) -> None:
     mixed = function(scores, 0.3 * ones)
     expected = 0.3 * function(scores, ones) + 0.7 * function(scores, zeros)
     torch.testing.assert_close(mixed, expected)
+
+
+def test_splc_leaves_given_labels_and_the_first_epoch_alone() -> None:
+    scores, targets = scores_and_targets()
+    plain = losses.splc_loss(scores, targets, correct=False, reduction="none")
+    focal = losses.focal_loss(torch.where(targets, scores - 1.0, scores), targets, reduction="none")
+    torch.testing.assert_close(plain, focal)
+    module = losses.SPLCLoss(reduction="none")
+    module.begin_epoch(1)
+    torch.testing.assert_close(module(scores, targets), plain)
+    module.begin_epoch(2)
+    assert (module(scores, targets) < plain).any()
+    torch.testing.assert_close(
+        module(-scores.abs(), targets), losses.SPLCLoss(reduction="none")(-scores.abs(), targets)
+    )
+    with pytest.raises(ValueError, match="first_epoch must be at least 1, got 0"):
+        losses.SPLCLoss(first_epoch=0)
+
+
+def test_apl_without_its_terms_is_the_asymmetric_loss() -> None:
+    scores, targets = scores_and_targets()
+    options = {"gamma_positive": 1.0, "gamma_negative": 2.0, "margin": 0.1}
+    torch.testing.assert_close(
+        losses.asymmetric_polynomial_loss(scores, targets, first=0.0, second=0.0, **options),
+        losses.asymmetric_loss(scores, targets, **options),
+    )

@@ -337,3 +337,32 @@ def test_two_way_joins_sums_and_maxima() -> None:
         thread.join(timeout=60)
     for result in results:
         torch.testing.assert_close(result, whole)
+
+
+@pytest.mark.parametrize("name", ["identity", "harmonic", "log"])
+def test_warp_weighs_ranks_by_a_named_function_or_any(name: str) -> None:
+    scores, targets = scores_and_targets()
+    expected = reference.warp(scores, targets, rank_weight=name)
+    actual = warp_loss(scores, targets, rank_weight=name, reduction="none")
+    torch.testing.assert_close(actual, expected)
+    by_hand = {"identity": lambda r: r, "harmonic": None, "log": lambda r: (1 + r).log()}[name]
+    if by_hand is not None:
+        own = warp_loss(scores, targets, rank_weight=by_hand, reduction="none")
+        torch.testing.assert_close(own, expected)
+
+
+def test_warp_refuses_a_weight_that_is_none() -> None:
+    scores, targets = scores_and_targets()
+    with pytest.raises(ValueError, match="rank_weight must be one of 'identity', 'harmonic'"):
+        warp_loss(scores, targets, rank_weight="square")
+    with pytest.raises(ValueError, match="rank_weight must give one weight for each rank"):
+        warp_loss(scores, targets, rank_weight=lambda ranks: ranks[..., :1])
+
+
+def test_a_single_positive_makes_the_decoupled_softmax_the_cross_entropy() -> None:
+    scores, targets = scores_and_targets()
+    targets = torch.zeros_like(targets)
+    targets[:, 2] = True
+    torch.testing.assert_close(
+        losses.decoupled_softmax_loss(scores, targets), cross_entropy_loss(scores, targets)
+    )

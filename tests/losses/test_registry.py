@@ -5,6 +5,7 @@ import torch
 
 from tests.losses.samples import ALL, Case, scores_and_targets
 from zlpr import losses
+from zlpr._errors import UserError
 
 by_name = pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
 
@@ -70,7 +71,7 @@ def test_the_gradient_is_that_of_the_value_where_it_is_smooth(case: Case) -> Non
     fine = torch.autograd.gradcheck(lambda s: case.loss(s, targets), scores, raise_exception=False)
     if case.info.smooth:
         assert fine
-    elif case.name not in {"ranking", "warp"}:  # these have kinks, but not at random points
+    elif case.name not in {"ranking", "warp", "splc"}:  # these have kinks, but not at random points
         assert not fine
 
 
@@ -106,10 +107,28 @@ def test_the_names_are_the_documented_ones() -> None:
         "sigmoid_f1",
         "self_adjusting_dice",
         "hill",
+        "asymmetric_polynomial",
+        "splc",
+        "cb_ntr",
+        "logit_adjusted",
     )
     assert [name for name in losses.available() if losses.info(name).needs_label_counts] == [
         "distribution_balanced",
         "class_balanced",
+        "cb_ntr",
+        "logit_adjusted",
     ]
     paper = {"zlpr", "bce", "focal", "dice1", "dice2", "ranking", "warp", "bp_mll", "lsep"}
     assert {n for n in losses.available() if losses.info(n).in_paper} == paper | {"cross_entropy"}
+
+
+def test_parameters_may_stand_behind_the_name() -> None:
+    counts = {"label_counts": torch.tensor([40, 3]), "num_samples": 50}
+    loss = losses.create("logit_adjusted:loss=zlpr,tau=0.5", **counts)
+    scores, targets = torch.tensor([[0.3, -0.2]]), torch.tensor([[1, 0]])
+    moved = scores + 0.5 * torch.log(torch.tensor([40, 3]) / 50)
+    torch.testing.assert_close(loss(scores, targets), losses.zlpr_loss(moved, targets))
+    with pytest.raises(ValueError, match="gamma given twice"):
+        losses.create("focal:gamma=1", gamma=2.0)
+    with pytest.raises(UserError, match=r"focal has no parameter 'gama'; did you mean 'gamma'"):
+        losses.create("focal:gama=1")

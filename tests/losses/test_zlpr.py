@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tests import reference
+from tests.losses.samples import scores_and_targets
 from zlpr.losses import SparseZLPRLoss, ZLPRLoss, lsep_loss, sparse_zlpr_loss, zlpr_loss
 
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
@@ -470,3 +471,15 @@ def test_a_learned_threshold_is_a_parameter_and_the_bound() -> None:
     assert loss.threshold.grad.shape == (3,)
     assert ZLPRLoss().bound.item() == 0.0
     assert list(ZLPRLoss().parameters()) == []
+
+
+@pytest.mark.parametrize("temperature", [0.2, 1.0, 5.0])
+def test_a_temperature_divides_what_is_above_the_threshold(temperature: float) -> None:
+    scores, targets = scores_and_targets()
+    expected = reference.zlpr(scores, targets, threshold=0.5, temperature=temperature)
+    options = {"threshold": 0.5, "temperature": temperature, "reduction": "none"}
+    torch.testing.assert_close(zlpr_loss(scores, targets, **options), expected)
+    indices = torch.where(targets, torch.arange(7), -1)
+    torch.testing.assert_close(sparse_zlpr_loss(scores, indices, **options), expected)
+    with pytest.raises(ValueError, match="temperature must be above 0, got 0"):
+        zlpr_loss(scores, targets, temperature=0.0)

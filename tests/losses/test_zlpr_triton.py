@@ -4,8 +4,8 @@ import torch
 import torch.multiprocessing as mp
 from torch.testing import assert_close
 
+from zlpr.losses import _arguments, sparse_zlpr_loss, zlpr_loss
 from zlpr.losses import _zlpr_and_gradient as core
-from zlpr.losses import sparse_zlpr_loss, zlpr_loss
 from zlpr.losses._arguments import Weighting
 
 ROWS, LABELS = 5, 1300  # more than one part of a row
@@ -24,7 +24,7 @@ def check_against_the_formula(kind: str, dtype: torch.dtype, options: dict) -> N
     losses = loss(ours, given, reduction="none", **options)
     upstream = torch.linspace(-1.0, 2.0, ROWS)
     (gradient,) = torch.autograd.grad(losses, ours, upstream)
-    largest = torch.finfo(torch.float32).max
+    largest = torch.finfo(losses.dtype).max
     exact = scores.double().clamp(-largest, largest).requires_grad_()
     weighting = Weighting(
         **{k: v.double() if v.is_floating_point() else v for k, v in options.items()}
@@ -33,7 +33,7 @@ def check_against_the_formula(kind: str, dtype: torch.dtype, options: dict) -> N
     (slope,) = torch.autograd.grad(expected, exact, upstream.double())
     expected = expected.clamp(max=largest)  # two sides at once
     assert_close(losses.double(), expected, rtol=1e-5, atol=1e-6)
-    tolerance = 1e-5 if dtype is torch.float32 else torch.finfo(dtype).eps
+    tolerance = max(torch.finfo(dtype).eps, 1e-5)
     assert_close(gradient.double(), slope, rtol=tolerance, atol=1e-6)
 
 
@@ -62,6 +62,10 @@ def check_all(_: int) -> None:
     check_against_the_formula("soft", torch.float16, {"pos_weight": torch.tensor(2.0)})
     check_against_the_formula("bool", torch.float32, {"label_mask": torch.rand(ROWS, LABELS) < 0.5})
     assert calls == 11 + 2  # half precision makes its gradient in the backward pass
+    check_against_the_formula("bool", torch.float64, {})  # the kernels compute in float32
+    _arguments.ASKS_FOR_TRITON = False
+    check_against_the_formula("bool", torch.float32, {})
+    assert calls == 11 + 2
 
 
 def test_kernels_equal_the_formula(monkeypatch):

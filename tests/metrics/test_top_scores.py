@@ -3,8 +3,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from scipy.sparse import csr_array
 
-from zlpr.metrics import TopScores, top_scores
+from tests.metrics.cases import CASES
+from zlpr.metrics import (
+    LabelLists,
+    TopScores,
+    _inputs,
+    average_precision,
+    coverage_error,
+    evaluate,
+    precision_at_k,
+    top_scores,
+)
 
 LABELS = np.array([[3, 0], [1, -1], [-1, -1]])
 SCORES = np.array([[0.5, -2.0], [1.5, -np.inf], [-np.inf, -np.inf]])
@@ -70,3 +81,44 @@ def test_scores_that_are_no_matrix_are_refused():
 def test_no_candidates_at_all():
     none = TopScores(np.empty((2, 0), dtype=int), np.empty((2, 0)), 3)
     assert (none.to_dense() == -np.inf).all()
+
+
+@pytest.mark.parametrize("empty", ["paper", "sklearn"])
+@pytest.mark.parametrize("kept", [1.0, 0.3])
+@pytest.mark.parametrize("name", CASES)
+def test_every_metric_is_that_of_the_matrix(name, kept, empty, monkeypatch):
+    case = CASES[name]
+    few = TopScores.of(case.scores, max(1, int(kept * case.scores.shape[1])))
+    expected = evaluate(case.true, few.to_dense(), case.predicted, empty=empty)
+    order = np.random.default_rng(0).permutation(few.labels.shape[1])
+    shuffled = TopScores(few.labels[:, order], few.scores[:, order], few.num_labels)
+    for block in (1, 64, 1 << 20):
+        monkeypatch.setattr(_inputs, "BLOCK_CELLS", block)
+        sparse = evaluate(csr_array(case.true), shuffled, csr_array(case.predicted), empty=empty)
+        assert sparse == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_true_label_that_is_no_candidate_stands_at_the_worst_rank():
+    few = TopScores(np.array([[1, 2]]), np.array([[0.5, 0.2]]), num_labels=1000)
+    truth = LabelLists(np.array([0, 2]), np.array([1, 700]), 1000)
+    assert average_precision(truth, few) == pytest.approx((1 + 2 / 1000) / 2)
+    assert coverage_error(truth, few) == 1000
+
+
+def test_what_needs_all_labels_at_once_is_never_made():
+    labels = np.arange(300)[:, None] * 3_000_000 + np.arange(4)
+    few = TopScores(labels, np.ones(labels.shape, np.float32), 1_000_000_000_000)
+    truth = LabelLists(np.arange(0, 301), labels[:, 0], few.num_labels)
+    assert precision_at_k(truth, few, k=1) == pytest.approx(0.25)  # four are tied
+
+
+def test_lists_of_labels_are_a_matrix_and_its_rows():
+    sets = FEW.by_label().chosen(np.ones((3, 2), bool))  # what is no candidate is never chosen
+    expected = FEW.to_dense() > -np.inf
+    np.testing.assert_array_equal(sets.to_dense(), expected)
+    matrix = csr_array((sets.data, sets.indices, sets.indptr), shape=sets.shape)
+    np.testing.assert_array_equal(matrix.toarray(), expected)
+    assert [sets[i].tolist() for i in range(len(sets))] == [[0, 3], [1], []]
+    assert sets[-1].tolist() == []
+    with pytest.raises(IndexError):
+        sets[3]

@@ -44,15 +44,19 @@ def test_scores_add_up_from_ngrams_and_embeddings(encoder: Path) -> None:
     np.testing.assert_allclose(model.predict_scores(TEXTS), expected, atol=1e-5)
 
 
-def test_a_word_is_worth_what_the_score_loses_without_it(encoder: Path) -> None:
+def test_words_and_the_embedding_add_up_to_the_score(encoder: Path) -> None:
     model = trained(encoder)
     text, label = "the horse near bread", "animal"
     (explained,) = model.explain(text, label)
     column = model.label_names.index(label)
-    with_it, without = model.predict_scores([text, "the  near bread"])[:, column]
-    worth = {part.part: part.value for part in explained.contributions}
-    assert worth["horse"] == pytest.approx(with_it - without, abs=1e-4)
-    assert explained.approximates
+    cut = model.text_features.num_features
+    (beside,) = explained.elsewhere
+    expected = (model.encoder.embed([text]) @ model.weight[cut:, [column]]).item()
+    assert beside.value == pytest.approx(expected, abs=1e-5)
+    words = sum(place.value for place in explained.words)
+    score = model.predict_scores([text])[0, column]
+    assert explained.bias + words + beside.value == pytest.approx(score, abs=1e-4)
+    assert not explained.approximates
 
 
 @pytest.mark.parametrize("copy_encoder", [False, True])

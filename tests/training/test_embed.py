@@ -7,10 +7,13 @@ import pytest
 
 from tests import tiny
 from zlpr._errors import UserError
+from zlpr.models.card import refit_note
 from zlpr.models.embedding_cache import FOLDER
 from zlpr.training import TrainingConfig, fit
+from zlpr.training.cross_fitting import fit_layer_in_folds
 from zlpr.training.embedded_features import embed_parts
 from zlpr.training.registry import trainer_of
+from zlpr.training.solvers import choose_solver
 
 TRAIN, VALIDATION, TEST = tiny.texts(120, 0), tiny.texts(60, 1), tiny.texts(60, 2)
 
@@ -40,7 +43,7 @@ def test_weights_found_at_a_scale_score_texts_as_they_are(bert: Path) -> None:
 
 
 def test_the_scale_that_validation_chose_is_at_least_as_good_as_the_usual_one(bert: Path) -> None:
-    result = fit(TRAIN, VALIDATION, TrainingConfig(model=f"embed:{bert}", loss="bce"))
+    result = fit(TRAIN, VALIDATION, TrainingConfig(model=f"embed:{bert}", loss="bce", folds=0))
     tried = {line.stage: line.metric for line in result.history if line.metric is not None}
     scales = {stage.partition("embeddings at ")[2] for stage in tried}
     assert {"0.7", "1.4", "0.35"} <= scales or len(scales) >= 3
@@ -51,7 +54,7 @@ def test_the_scale_that_validation_chose_is_at_least_as_good_as_the_usual_one(be
 
 
 def test_a_given_scale_and_regularisation_are_one_fit(bert: Path) -> None:
-    config = TrainingConfig(model=f"embed:{bert}", regularisation=1.0, embedding_scale=0.5)
+    config = TrainingConfig(model=f"embed:{bert}", regularisation=1.0, embedding_scale=0.5, folds=0)
     result = fit(TRAIN, VALIDATION, config)
     assert result.chosen == {"regularisation": 1.0, "embedding_scale": 0.5}
     assert len([line for line in result.history if line.metric is not None]) == 1
@@ -75,7 +78,7 @@ def test_a_rule_that_reads_features_reads_both_kinds(bert: Path, tmp_path: Path)
 
 
 def test_a_killed_run_ends_as_an_unbroken_one(bert: Path, tmp_path: Path) -> None:
-    config = TrainingConfig(model=f"embed:{bert}")
+    config = TrainingConfig(model=f"embed:{bert}", folds=0)
     whole = fit(TRAIN, VALIDATION, config)
 
     def killed(line: object) -> None:
@@ -94,9 +97,43 @@ def test_a_killed_run_ends_as_an_unbroken_one(bert: Path, tmp_path: Path) -> Non
     )
 
 
+def test_few_samples_are_each_scored_by_a_fit_that_had_not_seen_them(bert: Path) -> None:
+    config = TrainingConfig(model=f"embed:{bert}", regularisation=0.5, embedding_scale=1.0)
+    few = TRAIN.select(range(30))
+    result = fit(few, VALIDATION.select(range(10)), config, test=TEST)
+    assert result.chosen["folds"] == 5
+    assert result.validation.scores.shape == (40, len(tiny.LABELS))
+    assert result.validation.features is not None
+    assert result.validation.features.shape[0] == 40
+    seen = result.model.predict_scores(few.texts)
+    assert np.abs(seen - result.validation.scores[:30]).max() > 0.01
+    (note,) = refit_note(result.model.record)
+    assert "in 5 folds, each scored by a fit that had not seen it" in note
+
+
+def test_folds_of_one_sample_leave_each_out_in_turn(bert: Path) -> None:
+    settings = {"regularisation": 0.5, "embedding_scale": 1.0, "loss": "bce"}
+    both = TRAIN.select(range(12))
+    train, validation = both.select(range(9)), both.select(range(9, 12))
+    config = TrainingConfig(model=f"embed:{bert}", folds=99, **settings)
+    features = embed_parts(train, validation, config)
+    layer = fit_layer_in_folds(train, validation, config, features, 99)
+    kept = [row for row in range(12) if row != 4]
+    matrix = features.at(1.0).both
+    solver = choose_solver(matrix[kept], both.labels[kept], config)
+    weight, bias = solver.model(solver.solve(solver.start(), 0.5).parameters)
+    np.testing.assert_allclose(
+        layer.validation_scores[4], (matrix[[4]] @ weight + bias)[0], atol=1e-4
+    )
+
+
 def test_features_are_refused_and_so_are_bad_settings(bert: Path) -> None:
     with pytest.raises(UserError, match="embedding_scale 0"):
         TrainingConfig(model=f"embed:{bert}", embedding_scale=0.0)
+    with pytest.raises(UserError, match="folds 1: expected 0, or at least 2"):
+        TrainingConfig(model=f"embed:{bert}", folds=1)
+    with pytest.raises(UserError, match="leave refit on"):
+        TrainingConfig(model=f"embed:{bert}", folds=5, refit=False)
     with pytest.raises(UserError, match="expected embed:NAME_OR_PATH"):
         TrainingConfig(model="embed")
     with pytest.raises(UserError, match="max_length 4096: this model reads at most 64"):

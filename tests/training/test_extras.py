@@ -14,6 +14,7 @@ from zlpr.losses import zlpr_divergence
 from zlpr.training import TrainingConfig, fit
 from zlpr.training import extras as module
 from zlpr.training.extras import RADIUS, Extras, Mixture, adversarial_step, pass_over_batch
+from zlpr.training.transformer import TransformerConfig
 
 
 def batch(folder: Path, rows: int = 6) -> tuple[Any, dict[str, Tensor], Tensor]:
@@ -117,6 +118,15 @@ def test_power_iteration_finds_the_direction_in_which_a_divergence_grows_most() 
     most = RADIUS**2 * torch.linalg.eigvalsh(curvature)[:, -1] / 2
     assert torch.allclose(divergence(step), most, rtol=1e-3)
     assert torch.allclose(step.flatten(1).norm(dim=1), torch.full((2,), RADIUS).double())
+
+
+def test_the_adversarial_step_is_as_long_as_asked(still_bert: Path) -> None:
+    small, large = (passed(still_bert, vat=1.0, radius=radius) for radius in (0.01, 1.0))
+    assert 0 < small.penalty < large.penalty
+    with pytest.raises(UserError, match="vat_radius and vat_iterations go with vat"):
+        TransformerConfig(model="hf:x", vat_radius=2.0)
+    extras = Extras.of(TransformerConfig(model="hf:x", vat=1.0, vat_radius=2.0, vat_iterations=3))
+    assert (extras.radius, extras.power_iterations) == (2.0, 3)
 
 
 def test_virtual_adversarial_training_adds_the_divergence_under_the_worst_step(

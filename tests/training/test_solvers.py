@@ -4,7 +4,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from tests.models import fitted
-from zlpr.losses import registry
+from zlpr.losses import SPLCLoss, registry
 from zlpr.metrics import average_precision
 from zlpr.models.feature_config import FeatureConfig
 from zlpr.training import LinearConfig, linear_checkpoint, solvers
@@ -56,7 +56,9 @@ def test_every_loss_learns_to_rank_better_than_by_frequency(data, name):
     assert quality(found) > quality(start) + 0.05
 
 
-@pytest.mark.parametrize("name", registry.available())
+@pytest.mark.parametrize(
+    "name", [name for name in registry.available() if not registry.info(name).by_epoch]
+)
 def test_every_loss_sees_the_whole_data(data, name):
     assert type(choose_solver(*data, LinearConfig(loss=name))) is WholeData
 
@@ -152,6 +154,24 @@ def test_epochs_resume_to_the_same_bits(data, tmp_path, monkeypatch, settings):
 def test_a_loss_that_draws_at_random_is_none_for_lbfgs(data):
     assert type(choose_solver(*data, LinearConfig(**SAMPLED))) is Batches
     assert type(choose_solver(*data, LinearConfig(loss="lsep"))) is WholeData
+
+
+def test_a_loss_that_changes_by_epoch_goes_in_batches_and_is_told_of_them(data, monkeypatch):
+    told = []
+    monkeypatch.setattr(SPLCLoss, "begin_epoch", lambda self, epoch: told.append(epoch))
+    solver = choose_solver(*data, LinearConfig(loss="splc", epochs=3))
+    assert type(solver) is Batches
+    solver.solve(solver.start(), 0.5)
+    assert told == [1, 2, 3]
+
+
+def test_a_loss_around_another_is_fitted_as_that(data):
+    config = LinearConfig(loss="logit_adjusted:loss=zlpr,tau=0.5")
+    assert (config.loss, config.scored_as) == ("logit_adjusted", "zlpr")
+    solver = choose_solver(*data, config)
+    assert solver.convex
+    flat = choose_solver(*data, LinearConfig(loss="logit_adjusted", loss_params={"loss": "hill"}))
+    assert not flat.convex
 
 
 @pytest.mark.parametrize("settings", [{"loss": "ranking"}, SAMPLED])

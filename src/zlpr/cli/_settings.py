@@ -62,13 +62,13 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
         _add_flag(groups[setting.kinds], setting)
 
 
-def given_settings(args: argparse.Namespace) -> dict[str, Any]:
+def given_settings(args: argparse.Namespace, model: str) -> dict[str, Any]:
     """The settings that the command line has, nested as a configuration has them.
 
     Raises:
-        UserError: one that the kind of `args.model` does not have.
+        UserError: one that the kind of the model does not have.
     """
-    kind = registry.kind_of(args.model).name
+    kind = registry.kind_of(model).name
     given: dict[str, Any] = {}
     for setting in settings():
         value = getattr(args, setting.path[-1], None)

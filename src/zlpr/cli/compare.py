@@ -78,6 +78,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="records and report; started again, only what is missing there is run "
         "(default %(default)s)",
     )
+    how.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="list what would run, with sizes, what is missing and how long it may take",
+    )
     how.add_argument("--workers", type=int, metavar="N", help="runs at a time (default: cores)")
     how.add_argument("--ray", metavar="ADDRESS", help="run on a Ray cluster; 'local' starts one")
     how.add_argument("--minutes", type=float, metavar="N", help="start no run after N minutes")
@@ -94,6 +99,8 @@ def run(args: argparse.Namespace) -> int:
 
     from zlpr.compare import RunFolder
 
+    if args.dry_run:
+        return _outline(args)
     folder = RunFolder(Path(args.out))
     with folder.claimed():
         return _compare(args, folder)
@@ -135,6 +142,34 @@ def _compare(args: argparse.Namespace, folder: "RunFolder") -> int:
     paths = write_report(selection, folder.path)
     _print(selection, paths, as_json=args.json)
     return 1 if selection.failed or selection.missing else 0
+
+
+def _outline(args: argparse.Namespace) -> int:
+    """What would run; 1 where something is missing."""
+    from dataclasses import asdict
+
+    from zlpr.cli._console import print_json, print_table
+    from zlpr.compare.outline import lines, outline
+
+    made = outline(_grid(args))
+    if args.json:
+        print_json({**asdict(made), "runs": made.runs, "hours": made.hours})
+        return 1 if made.missing else 0
+    rows = [
+        [
+            entry.name,
+            "yes" if entry.found else "no",
+            " + ".join(f"{size:,}" for size in entry.sizes) or "?",
+            f"{entry.labels:,}" if entry.labels else "?",
+            str(entry.runs),
+            "?" if entry.hours is None else f"{entry.hours:,.1f}",
+        ]
+        for entry in made.data
+    ]
+    print_table(["data", "found", "train + validation + test", "labels", "runs", "hours"], rows)
+    for line in lines(made):
+        say(line)
+    return 1 if made.missing else 0
 
 
 def _grid(args: argparse.Namespace) -> "Grid":

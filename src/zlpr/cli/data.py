@@ -264,7 +264,8 @@ def add_prepare(parser: argparse.ArgumentParser) -> None:
         "--out",
         metavar="DIR",
         help="folder for train.jsonl, validation.jsonl, test.jsonl and labels.txt, one folder per "
-        "set for a source with several; default: data/NAME",
+        "set for a source with several; default: data/NAME for each set, where zlpr compare "
+        "--preset paper looks",
     )
     parser.add_argument("--seed", type=int, default=0, help="of the random 8:1:1 split; default: 0")
     parser.add_argument(
@@ -287,9 +288,6 @@ def run_prepare(args: argparse.Namespace) -> None:
     from zlpr.data.sources import prepare, resolve
 
     source, sets = resolve(args.name)
-    out = (
-        Path(args.out) if args.out else Path("data") / (sets[0] if len(sets) == 1 else source.name)
-    )
     raw = Path(args.raw)
     with progress(f"reading {raw}", total=_size(raw)) as advance:
         prepared = prepare(
@@ -304,7 +302,8 @@ def run_prepare(args: argparse.Namespace) -> None:
     by: Literal["id", "content"] = "id" if len(source.sets) > 1 else "content"
     written = []
     for name, data in prepared.datasets.items():
-        folder = out if len(sets) == 1 else out / name
+        folder = Path(args.out or "data")
+        folder = folder if args.out and len(sets) == 1 else folder / name
         with progress(f"writing {folder}"):
             divided = data if data.split is not None else make_split(data, seed=args.seed, by=by)
             files = save(divided, folder, overwrite=args.overwrite)

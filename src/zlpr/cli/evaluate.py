@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from zlpr.cli._reading import add_reading_arguments, columns_of, load_data
 if TYPE_CHECKING:
     from zlpr.data import Dataset
     from zlpr.decoding import ReliabilityCurve
-    from zlpr.metrics import Empty, LabelReport
+    from zlpr.metrics import Empty, FrequencyGroup, LabelReport
     from zlpr.models import FittedModel
 
 EXAMPLE = "zlpr evaluate reviews-model reviews.csv --plot reviews.png"
@@ -52,6 +52,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="sklearn",
         help="count empty cases as scikit-learn does (default), or as the paper's tables do",
     )
+    parser.add_argument(
+        "--propensity",
+        nargs=2,
+        type=float,
+        default=(0.55, 1.5),
+        metavar=("A", "B"),
+        help="of the propensity-scored metrics (default 0.55 1.5; 0.5 0.4 is usual for Wikipedia, "
+        "0.6 2.6 for Amazon)",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     add_reading_arguments(parser)
 
@@ -68,7 +77,13 @@ def run(args: argparse.Namespace) -> None:
     if seen:
         say(f"note: {seen}", error=True)
     with progress(f"predicting {counted(len(data), 'sample')}"):
-        evaluation = Evaluation.of(model, data, zero_bound=args.zero_bound, empty=args.empty)
+        evaluation = Evaluation.of(
+            model,
+            data,
+            zero_bound=args.zero_bound,
+            empty=args.empty,
+            propensity=tuple(args.propensity),
+        )
     if args.plot:
         from zlpr.cli._plots import plot_evaluation
 
@@ -144,24 +159,39 @@ class Evaluation:
     data: "Dataset"
     figures: dict[str, float]
     report: "LabelReport"
+    groups: "tuple[FrequencyGroup, ...]"
     curve: "ReliabilityCurve"
     empty: "Empty"
 
     @classmethod
     def of(
-        cls, model: "FittedModel", data: "Dataset", *, zero_bound: bool, empty: "Empty"
+        cls,
+        model: "FittedModel",
+        data: "Dataset",
+        *,
+        zero_bound: bool,
+        empty: "Empty",
+        propensity: tuple[float, float] = (0.55, 1.5),
     ) -> "Evaluation":
         """Predict and measure."""
         from zlpr import decoding, metrics
+        from zlpr.training.judging import frequencies_of
 
+        try:
+            frequencies = frequencies_of(model.record.frequencies, a=propensity[0], b=propensity[1])
+        except ValueError as fault:
+            raise UserError(f"--propensity: {fault}") from None
         read = model.read(data.inputs)
         scores = model.score(read)
         rule = decoding.create("zero") if zero_bound else model.decoder
         predicted = rule(scores, features=model.features(read))
+        figures = metrics.MetricSet(data.num_labels, empty=empty, frequencies=frequencies)
+        figures.update(data.labels, scores, predicted)
         return cls(
             data,
-            metrics.evaluate(data.labels, scores, predicted, empty=empty),
-            metrics.label_report(data.labels, predicted, empty=empty),
+            figures.compute(),
+            figures.label_report(),
+            figures.by_frequency(),
             decoding.reliability_curve(data.labels, model.calibrator(scores)),
             empty,
         )
@@ -192,6 +222,7 @@ class Evaluation:
             "metrics": self.figures,
             "expected_calibration_error": self.curve.expected_calibration_error,
             "label_calibration_error": self.curve.label_calibration_error,
+            "by_frequency": [asdict(group) for group in self.groups],
             "labels": [self.label(column) for column in self.worst()],
         }
 
@@ -209,6 +240,23 @@ class Evaluation:
         ]
         print_table(headers, rows)
         say(in_words(self.empty))
+        if self.groups:
+            say()
+            print_table(
+                ["labels by training samples", "labels", "here", "true", "Macro-F1", "recall"],
+                [
+                    [
+                        f"{group.name}, {group.fewest:,} to {group.most:,}",
+                        f"{group.labels:,}",
+                        f"{group.present:,}",
+                        f"{group.support:,}",
+                        shown(group.macro_f1),
+                        shown(group.recall),
+                    ]
+                    for group in self.groups
+                ],
+                title="A third of the training occurrences each",
+            )
         labels = [self.label(column) for column in self.worst(worst)]
         if labels:
             cells = [

@@ -85,9 +85,10 @@ def _word_rows(text: str, explanation: "Explanation", most: int) -> list[tuple[s
     rows = [(text[place.start : place.end], place.value) for place in ranked[:most]]
     if len(ranked) > most:
         rows.append(("all other words", sum(place.value for place in ranked[most:])))
+    rows += [(part.part, part.value) for part in explanation.elsewhere]
     rows.append(("a text without words", explanation.bias))
     missing = explanation.score - sum(value for _, value in rows)
-    return [*rows, ("not of single words", missing)] if abs(missing) > ROUNDING else rows
+    return [*rows, ("all else", missing)] if abs(missing) > ROUNDING else rows
 
 
 def _part_rows(explanation: "Explanation") -> list[tuple[str, float]]:

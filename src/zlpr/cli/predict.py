@@ -56,7 +56,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--all-labels",
         action="store_true",
-        help="scores and probabilities of every label, not only of the predicted ones",
+        help="scores and probabilities of every label that the model scores, not only of the "
+        "predicted ones",
     )
     add_decision_arguments(parser)
     parser.add_argument("--out", metavar="FILE", help="write here instead of to standard output")
@@ -174,40 +175,54 @@ class Batch:
 
 @dataclass(frozen=True)
 class Row:
-    """One answer: id, text, the predicted labels' columns, and every label's figures."""
+    """One answer: id, text, the predicted labels' columns, and figures by label.
+
+    Figures are those of all labels, or of the candidates where the model scores these alone.
+    """
 
     id: str | None
     text: str | None
     chosen: list[int]
-    scores: list[float]
-    probabilities: list[float]
+    scores: dict[int, float]
+    probabilities: dict[int, float]
 
 
 Write = Callable[[Row], None]
 
 
 def _predict(model: "FittedModel", batch: Batch, write: Write) -> None:
-    import numpy as np
+    from zlpr.models.base import lists_of
 
     if not len(batch):
         return
     read = model.read(batch.inputs)
     scores = model.score(read)
-    predicted = np.asarray(model.decoder(scores, features=model.features(read)))
-    shares = np.asarray(model.calibrator(scores))
+    predicted = lists_of(model.decoder(scores, features=model.features(read)))
     nothing = [None] * len(scores)
     texts = batch.inputs if isinstance(batch.inputs, list) else nothing
     names = zip(batch.ids or nothing, texts, strict=True)
-    figures = zip(scores.tolist(), shares.tolist(), strict=True)
-    for (name, text), row, (values, probabilities) in zip(names, predicted, figures, strict=True):
-        write(Row(name, text, np.flatnonzero(row).tolist(), values, probabilities))
+    figures = zip(_by_label(scores), _by_label(model.calibrator(scores)), strict=True)
+    for (name, text), chosen, (values, shares) in zip(names, predicted, figures, strict=True):
+        write(Row(name, text, chosen, values, shares))
+
+
+def _by_label(figures: Any) -> Iterator[dict[int, float]]:
+    """Each sample's figures by label: of all, or of its candidates."""
+    from zlpr.metrics import TopScores
+
+    if not isinstance(figures, TopScores):
+        yield from (dict(enumerate(row)) for row in figures.tolist())
+        return
+    ordered = figures.by_label()
+    for labels, row in zip(ordered.labels.tolist(), ordered.scores.tolist(), strict=True):
+        yield {label: value for label, value in zip(labels, row, strict=True) if label >= 0}
 
 
 def _json_writer(stream: TextIO, model: "FittedModel", all_labels: bool) -> Write:
     names = model.label_names
 
     def write(row: Row) -> None:
-        shown = range(len(names)) if all_labels else row.chosen
+        shown = row.scores if all_labels else row.chosen
         line = {
             **({} if row.id is None else {"id": row.id}),
             **({} if row.text is None else {"text": row.text}),
@@ -240,7 +255,11 @@ def _csv_writer(
 
     def write(row: Row) -> None:
         if all_labels:
-            values = [f"{value:.4f}" for value in (*row.scores, *row.probabilities)]
+            values = [
+                f"{part[i]:.4f}" if i in part else ""
+                for part in (row.scores, row.probabilities)
+                for i in range(len(names))
+            ]
         else:
             values = [
                 "|".join(f"{part[i]:.4f}" for i in row.chosen)

@@ -1,4 +1,4 @@
-"""`zlpr theory`: the paper's argument in four tables and figures."""
+"""`zlpr theory`: the paper's argument in tables and figures."""
 
 import argparse
 from collections.abc import Callable
@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "topics",
         nargs="*",
         metavar="TOPIC",
-        help="dependence, link, terms or regret; all four where none is named",
+        help="equations, dependence, link, terms or regret; all where none is named",
     )
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="also write a figure per topic here"
@@ -37,6 +37,7 @@ def run(args: argparse.Namespace) -> None:
     from zlpr.cli._console import print_json
 
     topics: dict[str, Callable[[argparse.Namespace], Any]] = {
+        "equations": _equations,
         "dependence": _dependence,
         "link": _link,
         "terms": _terms,
@@ -52,6 +53,46 @@ def run(args: argparse.Namespace) -> None:
     numbers = {topic: topics[topic](args) for topic in args.topics or topics}
     if args.json:
         print_json(numbers)
+
+
+def _equations(args: argparse.Namespace) -> Any:
+    import torch
+
+    from zlpr.theory import expansion, maxima, zlpr_gradient, zlpr_over_pairs
+
+    scores, targets = torch.tensor([1.0, -0.5, 0.4, -1.5]), torch.tensor([1, 1, 0, 0])
+    found = maxima(scores, targets)
+    _table(
+        args,
+        "equations, maxima: scores +1.0 and -0.5 of positive labels, +0.4 and -1.5 of negative\n"
+        "ones. Each loss smooths a maximum; k times the scores bring it there:",
+        ["loss", "maximum", *(f"k = {k:g}" for k in found[0].by_scale)],
+        [
+            [entry.loss, f"{entry.maximum:.4f}", *(f"{x:.4f}" for x in entry.by_scale.values())]
+            for entry in found
+        ],
+        "Cross entropy: max(0, s_j - s_t); LSEP: max(0, s_j - s_i); "
+        "ZLPR: max(0, s_j - s_i, s_j, -s_i).",
+    )
+    terms = expansion(scores, targets)
+    _table(
+        args,
+        "equations, expansion: BCE is the logarithm of prod_P (1 + e^-s) prod_N (1 + e^s); its\n"
+        "terms, and which of them ZLPR has:",
+        ["side", "labels", "value", "ZLPR"],
+        [
+            [
+                term.side,
+                " ".join(map(str, term.labels)) or "-",
+                f"{term.value:.4f}",
+                "yes" if term.in_zlpr else "",
+            ]
+            for term in terms
+        ],
+        f"ZLPR over pairs of labels: {zlpr_over_pairs(scores, targets).item():.4f}; its gradient: "
+        + ", ".join(f"{x:+.4f}" for x in zlpr_gradient(scores, targets).tolist()),
+    )
+    return {"maxima": [asdict(x) for x in found], "expansion": [asdict(x) for x in terms]}
 
 
 def _dependence(args: argparse.Namespace) -> Any:

@@ -26,6 +26,7 @@ EXAMPLE = "zlpr train reviews.csv --out reviews-model"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Data, model, loss and where the result goes."""
     from zlpr.models import registry
+    from zlpr.training.automatic import AUTO_MODEL, MANY_LABELS
 
     models = ", ".join(registry.info(name).usage for name in registry.available())
     parser.add_argument("data", metavar="DATA", help="a file, a folder of parts, or 'demo'")
@@ -36,8 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--test", metavar="FILE", help="what the model is judged on at the end")
     parser.add_argument(
         "--model",
-        default=registry.DEFAULT,
-        help=f"one of {models} (default {registry.DEFAULT}); see 'zlpr models'",
+        default=AUTO_MODEL,
+        help=f"one of {models}; auto, the default, is shortlist from {MANY_LABELS} labels on, "
+        "linear below; see 'zlpr models'",
     )
     parser.add_argument(
         "--loss-param",
@@ -67,19 +69,23 @@ def run(args: argparse.Namespace) -> None:
     """Read, divide, fit, save."""
     from zlpr.cli._training import training_progress
     from zlpr.models.folder import claim_folder
+    from zlpr.training.automatic import AUTO_MODEL
     from zlpr.training.fitting import fit_parts
 
     out = Path(args.out)
     if not out.name:
         raise UserError(f"--out {args.out!r}: give the folder a name")
-    config = _config(args)
+    config = _config(args, None)  # so that a mistake shows before anything is read
     first = os.environ.get("RANK", "0") == "0"  # of torchrun's processes; the others only compute
     with claim_folder(out, overwrite=args.overwrite) if first else nullcontext():
         if "tensorboard" in getattr(config, "report_to", ()):  # checkpoints' folders are removed
             os.environ.setdefault("TENSORBOARD_LOGGING_DIR", str(out.with_name(f"{out.name}.runs")))
         parts = _parts(args, config.seed)
+        config = _config(args, parts)
         if first and not args.json:
             _describe(parts.train, parts.validation, parts.test)
+            if args.model == AUTO_MODEL:
+                say(f"model: {config.model} (--model takes another)")
             for note in parts.check():
                 say(f"  note: {note}")
         checkpoint, resumed = _checkpoint(out, args, first)
@@ -96,11 +102,18 @@ def run(args: argparse.Namespace) -> None:
         _report(result, config, out)
 
 
-def _config(args: argparse.Namespace) -> "TrainingConfig":
+def _config(args: argparse.Namespace, parts: "Parts | None") -> "TrainingConfig":
+    """The settings; where the data may choose the model, those of the usual one until it has."""
+    from zlpr.models.registry import DEFAULT
     from zlpr.training import TrainingConfig
+    from zlpr.training.automatic import AUTO_MODEL, settle
 
     params = named_values(args.loss_param, "--loss-param")
-    return TrainingConfig.of({"model": args.model, "loss_params": params, **given_settings(args)})
+    model = DEFAULT if args.model == AUTO_MODEL else args.model
+    values = {"loss_params": params, **given_settings(args, model)}
+    if parts is None:
+        return TrainingConfig.of({"model": model, **values})
+    return settle({"model": args.model, **values}, parts)
 
 
 def _parts(args: argparse.Namespace, seed: int) -> "Parts":

@@ -394,7 +394,7 @@ def _reliability(loss: str, chosen: decoding.ProbabilityChoice, test: ScoredPart
     scale = registry.info(loss).link_scale
     raw = None
     if scale is not None:
-        link = 1 / (1 + np.exp(-np.clip(scale * scores.astype(np.float64), -50, 50)))
+        link = decoding.Calibrator(scale)(scores)
         raw = decoding.reliability_curve(truth, link, bins=RELIABILITY_BINS)
     return Reliability(
         raw=None if raw is None else _filled_bins(raw),

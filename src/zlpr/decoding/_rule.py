@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, Self, TypeAlias, TypeVar, overload
 
 import numpy as np
 import torch
@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from zlpr._counted import counted
 from zlpr._errors import UserError
-from zlpr.metrics import DECISION_METRICS, Empty, Labels, Scores, available
-from zlpr.metrics._inputs import SampleLabels, as_labels, as_scores, check_empty, score_block
+from zlpr.decoding._shortlist import Shortlist, place_truth
+from zlpr.metrics import DECISION_METRICS, Empty, LabelLists, Labels, Scores, TopScores, available
+from zlpr.metrics._inputs import SampleLabels, as_labels, as_scores, check_empty, dense_block
 
 BoolArray: TypeAlias = NDArray[np.bool_]
 FloatArray: TypeAlias = NDArray[np.floating[Any]]
@@ -22,16 +23,53 @@ Array = TypeVar("Array", NDArray[Any], torch.Tensor)
 
 
 @dataclass(frozen=True)
+class CheckedScores:
+    """Scores as rules see them.
+
+    Attributes:
+        values: shape (samples, width), float32 or float64, without NaN.
+        shortlist: which label each is of; None where column l is label l.
+        top: what they were made of, in the same order; None where they were dense.
+    """
+
+    values: FloatArray
+    shortlist: Shortlist | None = None
+    top: TopScores | None = None
+
+    @property
+    def num_labels(self) -> int:
+        """L."""
+        return self.values.shape[1] if self.shortlist is None else self.shortlist.num_labels
+
+    def like(self, given: Any, values: NDArray[Any]) -> Any:
+        """Values of the cells in the form of what was given to a rule or a calibrator.
+
+        Args:
+            given: array, tensor or `TopScores`.
+            values: booleans, which become label sets, or numbers; shape (samples, width).
+        """
+        if self.top is not None:
+            if values.dtype == bool:
+                return self.top.chosen(values)
+            return self.top.with_scores(np.where(self.top.labels < 0, -np.inf, values))
+        if isinstance(given, torch.Tensor):
+            return torch.from_numpy(values).to(given.device)
+        return values
+
+
+@dataclass(frozen=True)
 class Validation:
     """Checked validation data and what to fit for.
 
     Attributes:
-        true: true labels, shape (samples, labels).
-        scores: scores of the same shape, float32 or float64, without NaN.
+        true: which cells are true, shape (samples, width).
+        scores: of the same shape, float32 or float64, without NaN.
         metric: one of `DECISION_METRICS`.
         empty: what empty cases count.
         train_labels: the label sets of the training part, where they are known.
         features: what the model read of each sample, (samples, columns), where it is known.
+        shortlist: which label each cell is of; None where column l is label l.
+        missed: true labels that are no candidates, where there is a shortlist.
     """
 
     true: BoolArray
@@ -40,6 +78,8 @@ class Validation:
     empty: Empty
     train_labels: SampleLabels | None = None
     features: Features | None = None
+    shortlist: Shortlist | None = None
+    missed: SampleLabels | None = None
 
     @classmethod
     def check(
@@ -55,26 +95,95 @@ class Validation:
         check_metric(metric)
         check_empty(empty)
         scores = check_scores(y_score)
+        shape = (len(scores.values), scores.num_labels)
         labels = as_labels("y_true", y_true)
-        if labels.shape != scores.shape:
-            raise UserError(f"y_score has shape {scores.shape}, y_true has {labels.shape}")
-        if scores.size == 0:
-            raise UserError(f"there is nothing to fit on: y_score has shape {scores.shape}")
-        true = np.zeros(scores.size, dtype=bool)
-        true[labels.block(0, len(scores)).cells] = True
+        if labels.shape != shape:
+            raise UserError(f"y_score has shape {shape}, y_true has {labels.shape}")
+        if scores.values.size == 0:
+            raise UserError(f"there is nothing to fit on: y_score has shape {shape}")
+        truth, missed = labels.block(0, shape[0]), None
+        if scores.top is not None:
+            true, missed = place_truth(truth, scores.top)
+        else:
+            true = np.zeros(shape, dtype=bool)
+            true[truth.rows, truth.columns] = True
         return cls(
-            true.reshape(scores.shape),
-            scores,
+            true,
+            scores.values,
             metric,
             empty,
-            _check_train_labels(train_labels, scores.shape[1]),
-            check_features(features, len(scores)),
+            _check_train_labels(train_labels, shape[1]),
+            check_features(features, shape[0]),
+            scores.shortlist,
+            missed,
         )
 
     def select(self, rows: NDArray[np.int64]) -> "Validation":
         """Some of the samples."""
-        features = None if self.features is None else self.features[rows]
-        return replace(self, true=self.true[rows], scores=self.scores[rows], features=features)
+        return replace(
+            self,
+            true=self.true[rows],
+            scores=self.scores[rows],
+            features=None if self.features is None else self.features[rows],
+            shortlist=None if self.shortlist is None else self.shortlist.select(rows),
+            missed=None if self.missed is None else self.missed.select(rows),
+        )
+
+    @property
+    def num_labels(self) -> int:
+        """L."""
+        return self.true.shape[1] if self.shortlist is None else self.shortlist.num_labels
+
+    @property
+    def num_cells(self) -> int:
+        """Samples times labels, candidates or not."""
+        return len(self.true) * self.num_labels
+
+    def count_by_label(self, cells: BoolArray) -> NDArray[np.int64]:
+        """How many of the cells that are set belong to each label, shape (labels,)."""
+        if self.shortlist is not None:
+            return self.shortlist.count(cells)
+        counts: NDArray[np.int64] = np.add.reduce(cells, axis=0, dtype=np.int64)
+        return counts
+
+    def label_sizes(self) -> NDArray[np.int64]:
+        """How many samples have each label, shape (labels,)."""
+        sizes = self.count_by_label(self.true)
+        if self.missed is None:
+            return sizes
+        return sizes + np.bincount(self.missed.columns, minlength=self.num_labels)
+
+    def sample_sizes(self) -> NDArray[np.int64]:
+        """How many labels each sample has, shape (samples,)."""
+        sizes: NDArray[np.int64] = np.add.reduce(self.true, axis=1, dtype=np.int64)
+        return sizes if self.missed is None else sizes + self.missed.counts
+
+    def per_cell(self, values: NDArray[Any]) -> NDArray[Any]:
+        """A value per label, shape (labels,), in a shape that goes with the cells'."""
+        return values if self.shortlist is None else self.shortlist.take(values)
+
+    def cells_of(self, label: int) -> tuple[Any, Any]:
+        """Where the cells of a label are, as indices into `scores` and `true`."""
+        return (slice(None), label) if self.shortlist is None else self.shortlist.cells_of(label)
+
+    def label_lengths(self) -> NDArray[np.int64]:
+        """How many cells each label has, shape (labels,)."""
+        if self.shortlist is not None:
+            return self.shortlist.lengths
+        return np.full(self.num_labels, len(self.true))
+
+    def columns(self, labels: NDArray[np.int64]) -> tuple[FloatArray, BoolArray]:
+        """Scores and truth of some labels, a column each; -inf where one has fewer cells."""
+        if self.shortlist is None:
+            return self.scores[:, labels], self.true[:, labels]
+        cells = [self.cells_of(int(label)) for label in labels]
+        longest = max((len(rows) for rows, _ in cells), default=0)
+        scores = np.full((longest, len(labels)), -np.inf, dtype=self.scores.dtype)
+        true = np.zeros(scores.shape, dtype=bool)
+        for column, (rows, places) in enumerate(cells):
+            scores[: len(rows), column] = self.scores[rows, places]
+            true[: len(rows), column] = self.true[rows, places]
+        return scores, true
 
 
 def check_metric(metric: str) -> None:
@@ -85,10 +194,13 @@ def check_metric(metric: str) -> None:
     raise UserError(f"metric {metric!r} {reason}; fit for one of: {', '.join(DECISION_METRICS)}")
 
 
-def check_scores(y_score: Any) -> FloatArray:
-    """Scores as a float32 or float64 matrix without NaN."""
+def check_scores(y_score: Any) -> CheckedScores:
+    """Scores in float32 or float64 without NaN; candidates in ascending order of their labels."""
     scores = as_scores("y_score", y_score)
-    return score_block("y_score", scores, 0, len(scores))
+    if isinstance(scores, TopScores):
+        top = scores.by_label()
+        return CheckedScores(top.scores, Shortlist.of(top), top)
+    return CheckedScores(dense_block("y_score", scores, 0, len(scores)))
 
 
 def _check_train_labels(train_labels: Labels | None, num_labels: int) -> SampleLabels | None:
@@ -118,19 +230,22 @@ def check_features(features: Features | None, samples: int) -> Features | None:
     return features
 
 
-def check_width(scores: FloatArray, num_labels: int) -> None:
+def check_width(scores: FloatArray, num_labels: int, shortlist: Shortlist | None = None) -> None:
     """Refuse scores of other labels than those a rule was fitted on."""
-    if scores.shape[1] != num_labels:
+    given = scores.shape[1] if shortlist is None else shortlist.num_labels
+    if given != num_labels:
         raise UserError(
-            f"y_score has {counted(scores.shape[1], 'label')}, the rule was fitted on {num_labels}"
+            f"y_score has {counted(given, 'label')}, the rule was fitted on {num_labels}"
         )
 
 
-def as_given(like: Any, values: NDArray[Any]) -> Any:
-    """An array of the kind of `like`: a tensor on its device, or a numpy array."""
-    if isinstance(like, torch.Tensor):
-        return torch.from_numpy(values).to(like.device)
-    return values
+def check_all_labels(name: str, shortlist: Shortlist | None) -> None:
+    """Refuse scores of candidates for what reads the scores of all labels."""
+    if shortlist is not None:
+        raise UserError(
+            f"{name} reads the scores of all labels, and here are those of candidates alone; "
+            "choose another rule"
+        )
 
 
 class Rule(ABC):
@@ -143,6 +258,8 @@ class Rule(ABC):
     name: ClassVar[str]
     needs_features: ClassVar[bool] = False
     """Whether the rule reads the samples' features beside their scores."""
+    needs_all_labels: ClassVar[bool] = False
+    """Whether the rule needs the scores of all labels, so that it cannot decide on `TopScores`."""
 
     def fit(
         self,
@@ -161,7 +278,7 @@ class Rule(ABC):
 
         Args:
             y_true: true labels, shape (samples, labels), dense or CSR.
-            y_score: scores of the same shape, dense.
+            y_score: scores of the same shape, dense or `TopScores`.
             metric: the metric to be best at, one of `DECISION_METRICS`.
             empty: what empty cases count in it, see `zlpr.metrics`.
             train_labels: labels of the training part, shape (any, labels), dense or CSR.
@@ -170,7 +287,10 @@ class Rule(ABC):
         Returns:
             The rule itself.
         """
-        self.learn(Validation.check(y_true, y_score, metric, empty, train_labels, features))
+        data = Validation.check(y_true, y_score, metric, empty, train_labels, features)
+        if self.needs_all_labels:
+            check_all_labels(self.name, data.shortlist)
+        self.learn(data)
         return self
 
     @abstractmethod
@@ -178,30 +298,47 @@ class Rule(ABC):
         """Choose the parameters on checked data."""
 
     @abstractmethod
-    def decide(self, scores: FloatArray, features: Features | None = None) -> BoolArray:
-        """The label sets of checked scores."""
+    def decide(
+        self,
+        scores: FloatArray,
+        features: Features | None = None,
+        shortlist: Shortlist | None = None,
+    ) -> BoolArray:
+        """Which cells of checked scores are predicted.
+
+        Args:
+            scores: shape (samples, width).
+            features: of the samples, for a rule that reads them.
+            shortlist: which label each cell is of; None where column l is label l.
+        """
 
     @property
     def reads_features(self) -> bool:
         """Whether the rule reads features, to be fitted as to decide."""
         return self.needs_features
 
-    def __call__(self, y_score: Array, *, features: Features | None = None) -> Array:
+    @overload
+    def __call__(self, y_score: TopScores, *, features: Features | None = None) -> LabelLists: ...
+    @overload
+    def __call__(self, y_score: Array, *, features: Features | None = None) -> Array: ...
+    def __call__(self, y_score: Any, *, features: Features | None = None) -> Any:
         """Decode scores.
 
         Args:
-            y_score: scores of shape (samples, labels), numpy array or tensor.
+            y_score: scores of shape (samples, labels), numpy array or tensor, or `TopScores`.
             features: of the same samples, for a rule that reads them.
 
         Returns:
-            Booleans of the same shape and kind, on the same device.
+            Booleans of the same shape and kind, on the same device; `LabelLists` of `TopScores`,
+            in which no label is predicted that was no candidate.
         """
         scores = check_scores(y_score)
         if self.reads_features and features is None:
             raise UserError(f"{self.name} reads features: give it those of the samples")
-        chosen = self.decide(scores, check_features(features, len(scores)))
-        decided: Array = as_given(y_score, chosen)
-        return decided
+        if self.needs_all_labels:
+            check_all_labels(self.name, scores.shortlist)
+        read = check_features(features, len(scores.values))
+        return scores.like(y_score, self.decide(scores.values, read, scores.shortlist))
 
     def to_config(self) -> Config:
         """The rule as plain JSON, with its name under "rule"."""

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zlpr.decoding._rule import BoolArray, FloatArray, Validation
+from zlpr.decoding._shortlist import Shortlist
 
 Values = NDArray[np.float64]
 Counts = NDArray[np.integer[Any]]
@@ -47,7 +48,10 @@ class Objective:
 
     def __init__(self, data: Validation) -> None:
         self.data, self.axis = data, _AXIS.get(data.metric, 1)
-        self.sizes = self.count(data.true)
+        totals = {0: data.label_sizes, 1: data.sample_sizes}
+        self.sizes = (
+            data.label_sizes().sum(keepdims=True) if self.axis is None else totals[self.axis]()
+        )
         if data.metric == "weighted_f1":
             self.weights = self.sizes / max(1, int(self.sizes.sum()))
         else:
@@ -55,10 +59,14 @@ class Objective:
 
     def count(self, cells: BoolArray) -> Counts:
         """Cells of each group that are set."""
+        if self.axis == 0:
+            return self.data.count_by_label(cells)
         return np.atleast_1d(np.add.reduce(cells, axis=self.axis, dtype=np.int64))
 
     def group_of(self, rows: Counts, columns: Counts) -> Counts:
         """Group of each cell."""
+        if self.axis == 0 and self.data.shortlist is not None:
+            return self.data.shortlist.labels[rows, columns]
         return {None: np.zeros_like(rows), 0: columns, 1: rows}[self.axis]
 
     def total(self, hits: Counts, predicted: Counts) -> float:
@@ -99,9 +107,11 @@ def _lowest_useful_score(objective: Objective) -> Any:
     levels = np.partition(data.scores, cells - kept, axis=None)[cells - kept]
     best = objective.nothing()
     for level in levels:
+        if level == -np.inf:
+            return level
         above = data.scores >= level
         predicted = objective.count(above)
-        if level == -np.inf or objective.bound(predicted) < best - 1e-9:
+        if objective.bound(predicted) < best - 1e-9:
             return level
         best = max(best, objective.total(objective.count(above & data.true), predicted))
     return levels[-1]
@@ -138,7 +148,7 @@ def set_values(data: Validation, hits: Counts, predicted: Counts, sizes: Counts)
         exact: Values = ((hits == sizes) & (predicted == sizes)).astype(np.float64)
         return exact
     if data.metric == "hamming_loss":
-        return (2 * hits - predicted - sizes) / data.true.size
+        return (2 * hits - predicted - sizes) / data.num_cells
     union = predicted + sizes - hits
     numerator, denominator = (
         (hits, union) if data.metric == "jaccard" else (2 * hits, predicted + sizes)
@@ -180,7 +190,12 @@ def finite(numbers: Any) -> Any:
     return np.clip(numbers, limits.min, limits.max)
 
 
-def predicted_above(scores: FloatArray, cut: float | list[float]) -> BoolArray:
+def predicted_above(
+    scores: FloatArray, cut: float | list[float], shortlist: Shortlist | None = None
+) -> BoolArray:
     """Where scores exceed a cut (one, or one per label), compared in the scores' own type."""
-    above: BoolArray = scores > np.asarray(cut, dtype=scores.dtype)
+    cuts = np.asarray(cut, dtype=scores.dtype)
+    if shortlist is not None and cuts.ndim:
+        cuts = shortlist.take(cuts)
+    above: BoolArray = scores > cuts
     return above

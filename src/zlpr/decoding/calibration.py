@@ -8,8 +8,8 @@ shown to anyone or computed with need a `Calibrator` fitted on validation data.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +21,13 @@ from zlpr.decoding._rule import (
     Config,
     FloatArray,
     Validation,
-    as_given,
     check_number,
     check_numbers,
     check_scores,
     check_width,
 )
-from zlpr.metrics import Labels, Scores
+from zlpr.decoding._shortlist import Shortlist
+from zlpr.metrics import Labels, Scores, TopScores
 
 __all__ = ["Calibrator"]
 
@@ -86,7 +86,7 @@ class Calibrator:
 
         Args:
             y_true: true labels, shape (samples, labels), dense or CSR.
-            y_score: scores of the same shape, dense.
+            y_score: scores of the same shape, dense or `TopScores`.
 
         Returns:
             The calibrator itself.
@@ -97,31 +97,42 @@ class Calibrator:
     def learn(self, data: Validation) -> None:
         """Fit temperature and bias on checked data."""
         slope, bias = _fit_shared(data, self.link_scale)
-        slopes = np.full(data.true.shape[1], slope)
-        biases = np.full(data.true.shape[1], bias)
+        slopes = np.full(data.num_labels, slope)
+        biases = np.full(data.num_labels, bias)
         finite = np.isfinite(data.scores)
-        positives = (data.true & finite).sum(axis=0)
-        enough = np.minimum(positives, finite.sum(axis=0) - positives) >= self.min_positives
-        for labels in _column_blocks(np.flatnonzero(enough), len(data.true)):
+        positives = data.count_by_label(data.true & finite)
+        others = data.count_by_label(finite) - positives
+        enough = np.minimum(positives, others) >= self.min_positives
+        for labels in _column_blocks(np.flatnonzero(enough), data.label_lengths()):
             slopes[labels], biases[labels] = _fit_labels(data, labels, slope, bias, self.link_scale)
         self.temperature = (self.link_scale / slopes).tolist()
         self.bias = biases.tolist()
 
-    def __call__(self, y_score: Array) -> Array:
-        """Probabilities of the same shape and kind as the scores, float32 or float64."""
-        probabilities: Array = as_given(y_score, self.probabilities(check_scores(y_score)))
-        return probabilities
+    @overload
+    def __call__(self, y_score: TopScores) -> TopScores: ...
+    @overload
+    def __call__(self, y_score: Array) -> Array: ...
+    def __call__(self, y_score: Any) -> Any:
+        """Probabilities of the same shape and kind as the scores, float32 or float64.
 
-    def probabilities(self, scores: FloatArray) -> FloatArray:
+        Of `TopScores` those of the candidates; any other label has the probability 0.
+        """
+        scores = check_scores(y_score)
+        return scores.like(y_score, self.probabilities(scores.values, scores.shortlist))
+
+    def probabilities(self, scores: FloatArray, shortlist: Shortlist | None = None) -> FloatArray:
         """Probabilities of checked scores."""
-        return _sigmoid(self.log_odds(scores))
+        return _sigmoid(self.log_odds(scores, shortlist))
 
-    def log_odds(self, scores: FloatArray) -> FloatArray:
+    def log_odds(self, scores: FloatArray, shortlist: Shortlist | None = None) -> FloatArray:
         """Log odds of checked scores: infinite where the scores are."""
-        if isinstance(self.temperature, list):
-            check_width(scores, len(self.temperature))
         slope = self.link_scale / np.asarray(self.temperature, dtype=scores.dtype)
-        odds: FloatArray = scores * slope + np.asarray(self.bias, dtype=scores.dtype)
+        bias = np.asarray(self.bias, dtype=scores.dtype)
+        if isinstance(self.temperature, list):
+            check_width(scores, len(self.temperature), shortlist)
+            if shortlist is not None:
+                slope, bias = shortlist.take(slope), shortlist.take(bias)
+        odds: FloatArray = scores * slope + bias
         return odds
 
     def to_config(self) -> Config:
@@ -239,10 +250,15 @@ def row_blocks(data: Validation) -> Iterator[tuple[FloatArray, BoolArray]]:
         yield data.scores[start : start + step], data.true[start : start + step]
 
 
-def _column_blocks(labels: NDArray[np.int64], samples: int) -> Iterator[NDArray[np.int64]]:
-    step = max(1, BLOCK_CELLS // samples)
-    for start in range(0, len(labels), step):
-        yield labels[start : start + step]
+def _column_blocks(
+    labels: NDArray[np.int64], lengths: NDArray[np.int64]
+) -> Iterator[NDArray[np.int64]]:
+    """Labels of similar numbers of cells together, the longest first."""
+    labels = labels[np.argsort(-lengths[labels], kind="stable")]
+    while len(labels):
+        step = max(1, BLOCK_CELLS // max(1, int(lengths[labels[0]])))
+        yield labels[:step]
+        labels = labels[step:]
 
 
 def _fit_shared(data: Validation, link_scale: float) -> tuple[float, float]:
@@ -250,10 +266,11 @@ def _fit_shared(data: Validation, link_scale: float) -> tuple[float, float]:
     slope, bias = link_scale, 0.0
     stride = data.true.size // (8 * BLOCK_CELLS)
     if stride > 1:  # a start from part of the samples spares rounds over all of them
-        part = replace(data, true=data.true[::stride], scores=data.scores[::stride])
+        part = data.select(np.arange(0, len(data.true), stride))
         slope, bias = _fit_shared(part, link_scale)
-    positives = int(data.true.sum())
-    negatives = data.true.size - positives
+    possible = data.scores > -np.inf
+    positives = np.count_nonzero(data.true & possible)
+    negatives = np.count_nonzero(possible) - positives
 
     def derivatives(slope: Values, bias: Values) -> Values:
         total = np.zeros((6, 1))
@@ -274,10 +291,11 @@ def _fit_labels(
     data: Validation, labels: NDArray[np.int64], slope: float, bias: float, link_scale: float
 ) -> tuple[Values, Values]:
     """Slope and bias of each of these labels, starting from the shared ones."""
-    scores, finite = _finite(data.scores[:, labels])
-    true = data.true[:, labels]
-    positives = true.sum(axis=0)
-    targets = _smoothed(true, positives, len(true) - positives)
+    given, true = data.columns(labels)
+    scores, finite = _finite(given)
+    possible = given > -np.inf
+    positives = np.count_nonzero(true & possible, axis=0)
+    targets = _smoothed(true, positives, np.count_nonzero(possible, axis=0) - positives)
 
     def derivatives(slope: Values, bias: Values) -> Values:
         return _derivatives(scores, targets, finite, slope, bias)

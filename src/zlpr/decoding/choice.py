@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.decoding._folds import FEW_SAMPLES, FOLDS, TOLERANCE, folds_of, thinned
-from zlpr.decoding._rule import BoolArray, Features, Rule, Validation
+from zlpr.decoding._rule import BoolArray, Features, Rule, Validation, check_all_labels
 from zlpr.decoding._sweep import set_values
 from zlpr.decoding.label_sets import LabelSets
 from zlpr.decoding.registry import available, create
@@ -144,7 +144,7 @@ def weigh(
 
     Args:
         y_true: true labels of the validation part, shape (samples, labels), dense or CSR.
-        y_score: scores of the same shape, dense.
+        y_score: scores of the same shape, dense or `TopScores`.
         metric: what to be best at, one of `DECISION_METRICS`.
         rules: names or rules, the preferred first; None takes all there are.
         train_labels: labels of the training part, shape (any, labels), dense or CSR.
@@ -158,6 +158,9 @@ def weigh(
     data = Validation.check(y_true, y_score, metric, empty, train_labels, features)
     given = _all_rules(data) if rules is None else rules
     weighed = _affordable([create(x) if isinstance(x, str) else deepcopy(x) for x in given], data)
+    for each in weighed:
+        if each.needs_all_labels:
+            check_all_labels(each.name, data.shortlist)
     judged: tuple[JudgedRule, ...] = ()
     rule = weighed[0] if weighed[0].name == "zero" else weighed[-1]
     part = thinned(data)
@@ -182,7 +185,12 @@ def by_preference(names: Iterable[str]) -> tuple[str, ...]:
 def _all_rules(data: Validation) -> list[str | Rule]:
     """Every rule that stands for itself and has what it needs."""
     rules = [create(name) for name in by_preference(available())]
-    return [rule for rule in rules if data.features is not None or not rule.needs_features]
+    return [
+        rule
+        for rule in rules
+        if (data.features is not None or not rule.needs_features)
+        and (data.shortlist is None or not rule.needs_all_labels)
+    ]
 
 
 def _affordable(rules: list[Rule], data: Validation) -> list[Rule]:
@@ -216,7 +224,9 @@ def _decided(rule: Rule, data: Validation) -> BoolArray:
     for fold, rest, held in folds_of(data):
         fitted = deepcopy(rule)
         fitted.learn(rest)
-        decided[fold] = fitted.decide(held.scores, held.features)
+        decided[fold] = fitted.decide(held.scores, held.features, held.shortlist)
+    if data.shortlist is not None:
+        decided &= data.scores > -np.inf  # no candidate
     return decided
 
 
@@ -228,26 +238,37 @@ def per_sample(data: Validation, predicted: BoolArray) -> Values:
 
     Args:
         data: the truth and the metric.
-        predicted: label sets, shape (samples, labels).
+        predicted: which cells are predicted, shape (samples, width).
 
     Returns:
         Shape (samples,).
     """
     true, samples = data.true, len(data.true)
+    hit, sizes = true & predicted, data.sample_sizes()
     if data.metric not in ("micro_f1", "macro_f1", "weighted_f1"):
-        counts = (np.count_nonzero(cells, axis=1) for cells in (true & predicted, predicted, true))
-        values = set_values(data, *counts)
+        hits, chosen = np.count_nonzero(hit, axis=1), np.count_nonzero(predicted, axis=1)
+        values = set_values(data, hits, chosen, sizes)
         return values * samples if data.metric == "hamming_loss" else values
-    both = 2.0 * (true & predicted)
-    sizes = true.astype(np.float64) + predicted
     if data.metric == "micro_f1":
-        both, sizes = both.sum(axis=1, keepdims=True), sizes.sum(axis=1, keepdims=True)
-    hits, total = both.sum(axis=0), sizes.sum(axis=0)
+        both, together = 2.0 * hit.sum(axis=1), (predicted.sum(axis=1) + sizes).astype(np.float64)
+        f1 = both.sum() / together.sum() if together.any() else float(data.empty == "paper")
+        influence: Values = samples * (both - f1 * together) / max(1.0, together.sum())
+        return influence + f1
+    return _per_sample_of_labels(data, hit, predicted)
+
+
+def _per_sample_of_labels(data: Validation, hit: BoolArray, predicted: BoolArray) -> Values:
+    """`per_sample` of the metrics that are means over labels."""
+    positives = data.label_sizes()
+    hits, total = 2.0 * data.count_by_label(hit), positives + data.count_by_label(predicted)
     f1 = np.where(total > 0, hits / np.maximum(total, 1), float(data.empty == "paper"))
-    positives = true.sum(axis=0)
     weights = np.full(len(f1), 1 / len(f1))
     if data.metric == "weighted_f1":
         weights = positives / max(1, int(positives.sum()))
     share = weights / np.maximum(total, 1)
-    influence: Values = samples * (both @ share - sizes @ (share * f1))
-    return influence + float(weights @ f1)
+    gain, cost = data.per_cell(2 * share), data.per_cell(share * f1)
+    influence: Values = (hit * gain - (data.true * 1.0 + predicted) * cost).sum(axis=1)
+    if data.missed is not None:
+        lost = (share * f1)[data.missed.columns]
+        influence -= np.bincount(data.missed.rows, lost, minlength=len(influence))
+    return len(data.true) * influence + float(weights @ f1)

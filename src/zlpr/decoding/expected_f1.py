@@ -33,6 +33,7 @@ from zlpr.decoding._rule import (
     Validation,
     check_number,
 )
+from zlpr.decoding._shortlist import Shortlist
 from zlpr.decoding._sweep import best_cut
 from zlpr.decoding.calibration import Calibrator
 from zlpr.metrics import Empty
@@ -83,32 +84,42 @@ class ExpectedF1(Rule):
 
     def learn(self, data: Validation) -> None:
         """Fit the calibrator and, unless the metric is example F1, the price."""
-        self.calibrator.fit(data.true, data.scores)
+        self.calibrator.learn(data)
         self.empty, self.price = data.empty, 0.0
         if data.metric != "example_f1":
-            self.price = best_cut(replace(data, scores=self._worth(data.scores))).cut
+            worth = self._worth(data.scores, data.shortlist)
+            self.price = best_cut(replace(data, scores=worth)).cut
 
-    def decide(self, scores: FloatArray, features: Features | None = None) -> BoolArray:
+    def decide(
+        self,
+        scores: FloatArray,
+        features: Features | None = None,
+        shortlist: Shortlist | None = None,
+    ) -> BoolArray:
         """The set of each sample with the highest expected F1 less its price."""
         chosen = np.zeros(scores.shape, dtype=bool)
-        for rows, order, curve in self._curves(scores):
+        for rows, order, curve in self._curves(scores, shortlist):
             sizes = np.argmax(curve - self.price * np.arange(curve.shape[1]), axis=1)
             taken = np.arange(order.shape[1]) < sizes[:, None]
             chosen[rows[np.nonzero(taken)[0]], order[taken]] = True
         return chosen
 
-    def _worth(self, scores: FloatArray) -> Values:
+    def _worth(self, scores: FloatArray, shortlist: Shortlist | None) -> Values:
         """The price at which each label leaves its sample's set; -inf if it is never in it."""
         worth = np.full(scores.shape, -np.inf)
-        for rows, order, curve in self._curves(scores):
+        for rows, order, curve in self._curves(scores, shortlist):
             worth[rows[:, None], order] = _leaving_prices(curve)
         return worth
 
-    def _curves(self, scores: FloatArray) -> Iterator[tuple[Positions, Positions, Values]]:
+    def _curves(
+        self, scores: FloatArray, shortlist: Shortlist | None
+    ) -> Iterator[tuple[Positions, Positions, Values]]:
         """Samples in blocks: their rows, most probable labels, and expected F1 by set size."""
         step = max(1, BLOCK_CELLS // scores.shape[1])
         for start in range(0, len(scores), step):
-            probabilities = self.calibrator.probabilities(scores[start : start + step])
+            block = slice(start, start + step)
+            part = None if shortlist is None else shortlist.select(block)
+            probabilities = self.calibrator.probabilities(scores[block], part)
             for rows, order, curve in _bounded_curves(probabilities.astype(np.float64), self.empty):
                 yield rows + start, order, curve
 

@@ -13,6 +13,7 @@ from zlpr.decoding._rule import (
     Validation,
     check_number,
 )
+from zlpr.decoding._shortlist import Shortlist
 from zlpr.decoding.calibration import Calibrator
 from zlpr.decoding.probabilities import Probabilities, probabilities_from_config
 from zlpr.decoding.threshold import ZeroBound
@@ -64,10 +65,15 @@ class ProbabilityFloor(Rule):
         """Whether the rule below the floor does."""
         return self.rule.reads_features
 
-    def decide(self, scores: FloatArray, features: Features | None = None) -> BoolArray:
+    def decide(
+        self,
+        scores: FloatArray,
+        features: Features | None = None,
+        shortlist: Shortlist | None = None,
+    ) -> BoolArray:
         """The rule's labels that reach the floor."""
-        likely = self.calibrator.probabilities(scores) >= self.min_probability
-        kept: BoolArray = self.rule.decide(scores, features) & likely
+        likely = self.calibrator.probabilities(scores, shortlist) >= self.min_probability
+        kept: BoolArray = self.rule.decide(scores, features, shortlist) & likely
         return kept
 
     def to_config(self) -> Config:

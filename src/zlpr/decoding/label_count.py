@@ -15,6 +15,7 @@ from zlpr.decoding._feature_columns import condense, moments
 from zlpr.decoding._logistic import logistic_regression
 from zlpr.decoding._rule import BoolArray, Features, FloatArray, Validation, check_number
 from zlpr.decoding._second_stage import ReadsFeatures, SecondStage
+from zlpr.decoding._shortlist import Shortlist
 from zlpr.decoding._sweep import best_cut, predicted_above
 from zlpr.decoding.top_k import top_labels
 
@@ -70,11 +71,11 @@ class LabelCount(SecondStage):
 
     def learn(self, data: Validation) -> None:
         """Learn the number of labels, then the best cut for the metric."""
-        counts = data.true.sum(axis=1)
+        counts = data.sample_sizes()
         self.max_count = int(counts.max())
         inputs = self._inputs(data.scores, data.features)[1]
         # A sample with c labels says "one more" at ranks 1 to c and "no more" at rank c + 1.
-        ranks = np.arange(1, self.max_count + 1)
+        ranks = np.arange(1, inputs.shape[1] + 1)
         asked, more = ranks <= counts[:, None] + 1, ranks <= counts[:, None]
         rows = inputs[asked]
         mean, scale = moments(rows, NUM_FEATURES)
@@ -83,7 +84,12 @@ class LabelCount(SecondStage):
         survival = self._survival(data.scores, data.features)
         self.cut = best_cut(replace(data, scores=survival)).cut
 
-    def decide(self, scores: FloatArray, features: Features | None = None) -> BoolArray:
+    def decide(
+        self,
+        scores: FloatArray,
+        features: Features | None = None,
+        shortlist: Shortlist | None = None,
+    ) -> BoolArray:
         """The labels that a sample has with a chance above the cut."""
         return predicted_above(self._survival(scores, features), self.cut)
 

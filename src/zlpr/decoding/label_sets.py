@@ -18,6 +18,7 @@ from zlpr.decoding._rule import (
     Validation,
     check_metric,
 )
+from zlpr.decoding._shortlist import Shortlist
 from zlpr.decoding.set_posterior import Posterior, SetPosterior
 from zlpr.decoding.threshold import PerLabelThreshold, Threshold
 from zlpr.metrics import Empty
@@ -72,6 +73,7 @@ class LabelSets(Rule):
     """
 
     name: ClassVar[str] = "label_sets"
+    needs_all_labels: ClassVar[bool] = True
     posterior: SetPosterior = field(default_factory=SetPosterior)
     metric: str = "micro_f1"
     empty: Empty = "paper"
@@ -92,7 +94,12 @@ class LabelSets(Rule):
             self.cut = _CUTS[data.metric]()
             self.cut.learn(replace(data, scores=self.probabilities(data.scores)))
 
-    def decide(self, scores: FloatArray, features: Features | None = None) -> BoolArray:
+    def decide(
+        self,
+        scores: FloatArray,
+        features: Features | None = None,
+        shortlist: Shortlist | None = None,
+    ) -> BoolArray:
         """The best set of each sample."""
         if self.metric in _CUTS and self.cut is not None:
             return self.cut.decide(self.probabilities(scores))

@@ -44,12 +44,14 @@ class ProbabilityChoice:
         log_loss: of both by name, per sample and label, each sample's by what was fitted without
             it; empty where there were too few samples to compare.
         samples: that were compared on.
+        alone: whether the calibrator was all there is to choose from.
     """
 
     probabilities: Probabilities
     name: str
     log_loss: dict[str, float] = field(default_factory=dict)
     samples: int = 0
+    alone: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """The record of the choice as plain JSON, without what was fitted."""
@@ -64,6 +66,8 @@ class ProbabilityChoice:
             'the marginals of label sets: log loss 0.2500, with the calibrator 0.3100'
         """
         words = _WORDS[self.name]
+        if self.alone:
+            return f"{words}, fitted on {counted(self.samples, 'sample')}"
         if not self.log_loss:
             few = counted(self.samples, "sample is", "samples are")
             return f"{words}: {few} too few to compare with"
@@ -86,11 +90,11 @@ def choose_probabilities(
 
     Both are compared by log loss over the folds that rules are compared on. The marginals are taken
     where they are ahead by more than `tolerance` standard errors of the difference; with fewer than
-    fifty samples the calibrator is.
+    fifty samples the calibrator is, and of `TopScores`, which the posterior cannot read.
 
     Args:
         y_true: true labels of the validation part, shape (samples, labels), dense or CSR.
-        y_score: scores of the same shape, dense.
+        y_score: scores of the same shape, dense or `TopScores`.
         link_scale: of the loss, see `Calibrator`.
         train_labels: labels of the training part, shape (any, labels), dense or CSR.
         tolerance: standard errors by which the marginals must be ahead.
@@ -105,9 +109,10 @@ def choose_probabilities(
     """
     data = Validation.check(y_true, y_score, "micro_f1", "paper", train_labels)
     calibrator = Calibrator(link_scale)
-    if len(data.true) < FEW_SAMPLES:
+    if data.shortlist is not None or len(data.true) < FEW_SAMPLES:
         calibrator.learn(data)
-        return ProbabilityChoice(calibrator, "calibrator", samples=len(data.true))
+        alone = data.shortlist is not None
+        return ProbabilityChoice(calibrator, "calibrator", samples=len(data.true), alone=alone)
     made: dict[str, Probabilities] = {
         "calibrator": calibrator,
         "label_sets": SetPosterior(deepcopy(calibrator)),

@@ -43,9 +43,17 @@ def available() -> tuple[str, ...]:
     return tuple(_RULES)
 
 
-def rules_of_scores() -> tuple[str, ...]:
-    """Names of the rules that need nothing but scores, in the order of `available`."""
-    return tuple(name for name, rule in _RULES.items() if not rule.needs_features)
+def rules_of_scores(*, of_candidates: bool = False) -> tuple[str, ...]:
+    """Names of the rules that need nothing but scores, in the order of `available`.
+
+    Args:
+        of_candidates: only those that can decide on `TopScores`.
+    """
+    return tuple(
+        name
+        for name, rule in _RULES.items()
+        if not rule.needs_features and not (of_candidates and rule.needs_all_labels)
+    )
 
 
 def create(name: str, **parameters: Any) -> Rule:

@@ -1,6 +1,6 @@
 """How far probabilities can be trusted: what was announced against what came true."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,7 +68,8 @@ def reliability_curve(y_true: Labels, y_proba: Scores, *, bins: int = BINS) -> R
 
     Args:
         y_true: true labels, shape (samples, labels), dense or CSR.
-        y_proba: probabilities of the same shape; anything outside [0, 1] is an error.
+        y_proba: probabilities of the same shape; anything outside [0, 1] is an error. Of
+            `TopScores`, labels that are no candidates have the probability 0.
         bins: how many.
 
     Returns:
@@ -82,12 +83,17 @@ def reliability_curve(y_true: Labels, y_proba: Scores, *, bins: int = BINS) -> R
     if bins < 1:
         raise UserError(f"bins must be at least 1, got {bins}")
     data = Validation.check(y_true, y_proba, "micro_f1", "paper")
+    if data.shortlist is not None:
+        data = replace(data, scores=np.where(data.scores == -np.inf, 0, data.scores))
     if data.scores.min() < 0 or data.scores.max() > 1:
         raise UserError(
             f"y_proba must lie in [0, 1], found {data.scores.min():g} to {data.scores.max():g}; "
             "a Calibrator makes probabilities from scores"
         )
     sums = np.zeros((3, bins))
+    # What is no candidate has a probability of 0.
+    sums[0, 0] = data.num_cells - data.scores.size
+    sums[2, 0] = 0 if data.missed is None else data.missed.counts.sum()
     for probabilities, true in row_blocks(data):
         where = np.clip(np.ceil(probabilities.ravel() * bins).astype(np.int64) - 1, 0, bins - 1)
         for row, weights in enumerate((None, probabilities.ravel(), true.ravel())):

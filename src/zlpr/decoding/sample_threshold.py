@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from zlpr.decoding._feature_columns import condense, moments
 from zlpr.decoding._rule import BoolArray, Features, FloatArray, Validation, check_number
 from zlpr.decoding._second_stage import ReadsFeatures, SecondStage
+from zlpr.decoding._shortlist import Shortlist
 from zlpr.decoding._sweep import best_cut, predicted_above
 from zlpr.decoding.top_k import top_labels
 
@@ -71,7 +72,12 @@ class SampleThreshold(SecondStage):
         above = data.scores - self._linear(inputs)[:, None]
         self.offset = best_cut(replace(data, scores=above)).cut
 
-    def decide(self, scores: FloatArray, features: Features | None = None) -> BoolArray:
+    def decide(
+        self,
+        scores: FloatArray,
+        features: Features | None = None,
+        shortlist: Shortlist | None = None,
+    ) -> BoolArray:
         """The labels with a score above the sample's threshold."""
         above = scores - self._linear(self._inputs(scores, features))[:, None]
         return predicted_above(above, self.offset)
@@ -110,8 +116,8 @@ class FeatureThreshold(ReadsFeatures, SampleThreshold):
 def _summary(scores: FloatArray) -> Values:
     """The highest scores and moments of each sample, shape (samples, SUMMARY).
 
-    Infinite scores count as the sample's nearest finite ones; with fewer labels than are shown,
-    the last is repeated.
+    Infinite scores count as the sample's nearest finite ones, but moments leave those of -inf out;
+    with fewer labels than are shown, the last is repeated.
     """
     finite = np.isfinite(scores)
     low = np.min(scores, axis=1, where=finite, initial=np.inf, keepdims=True)
@@ -120,16 +126,23 @@ def _summary(scores: FloatArray) -> Values:
     bounded = np.clip(scores, np.where(none, 0, low), np.where(none, 0, high)).astype(np.float64)
     top = np.take_along_axis(bounded, top_labels(bounded, SHOWN), axis=1)
     top = np.pad(top, ((0, 0), (0, SHOWN - top.shape[1])), mode="edge")
-    averages = [top.mean(axis=1), bounded.mean(axis=1), bounded.std(axis=1)]
+    possible = scores > -np.inf
+    known = np.maximum(np.count_nonzero(possible, axis=1), 1)
+    mean = (bounded * possible).sum(axis=1) / known
+    deviation = np.sqrt((((bounded - mean[:, None]) * possible) ** 2).sum(axis=1) / known)
+    averages = [top.mean(axis=1), mean, deviation]
     return np.concatenate([top, np.stack(averages, axis=1)], axis=1)
 
 
 def _least_errors(scores: FloatArray, true: BoolArray) -> Values:
     """Halfway between the scores where cutting costs the fewest errors, shape (samples,)."""
+    possible = scores > -np.inf
     bounded = np.clip(scores.astype(np.float64), -1e6, 1e6)
+    lowest = np.min(bounded, axis=1, where=possible, initial=1e6, keepdims=True)
+    bounded = np.where(possible, bounded, lowest - 1)  # no cut lies below what is possible
     order = np.argsort(-bounded, axis=1, kind="stable")
     ranked = np.take_along_axis(bounded, order, axis=1)
-    hits = np.take_along_axis(true, order, axis=1)
+    hits = np.take_along_axis(true & possible, order, axis=1)
     # Taking the first k is wrong on the false ones among them and on the true ones after them.
     errors = np.cumsum(1 - 2 * hits.astype(np.int64), axis=1)
     errors = np.concatenate([np.zeros((len(errors), 1), dtype=np.int64), errors], axis=1)

@@ -12,7 +12,7 @@ independent model's probability the candidates hold; there the labels are taken 
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import torch
@@ -29,14 +29,16 @@ from zlpr.decoding._rule import (
     Config,
     FloatArray,
     Validation,
-    as_given,
+    check_all_labels,
     check_numbers,
     check_scores,
     check_width,
 )
 from zlpr.decoding._score_cells import ScoreCells, learn_cells
 from zlpr.decoding._seen_sets import SeenSets
+from zlpr.decoding._shortlist import Shortlist
 from zlpr.decoding.calibration import Calibrator
+from zlpr.metrics import TopScores
 from zlpr.metrics._inputs import SampleLabels
 
 __all__ = ["SetPosterior"]
@@ -128,6 +130,7 @@ class SetPosterior:
         A sample's own set is then not counted for it, so that the weights are those for fresh
         samples.
         """
+        check_all_labels("the posterior of label sets", data.shortlist)
         self.calibrator.learn(data)
         counted = data.train_labels
         seen = SeenSets.of(_as_sample_labels(data.true) if counted is None else counted)
@@ -162,13 +165,21 @@ class SetPosterior:
             chance.append(posterior.chances[hit])
         return learn_cells(torch.cat(logits), torch.cat(own), torch.cat(chance), len(seen.sets))
 
-    def __call__(self, y_score: Array) -> Array:
-        """The labels' chances, of the same shape and kind as the scores, float32 or float64."""
-        chances: Array = as_given(y_score, self.probabilities(check_scores(y_score)))
-        return chances
+    @overload
+    def __call__(self, y_score: TopScores) -> TopScores: ...
+    @overload
+    def __call__(self, y_score: Array) -> Array: ...
+    def __call__(self, y_score: Any) -> Any:
+        """The labels' chances, of the same shape and kind as the scores, float32 or float64.
 
-    def probabilities(self, scores: FloatArray) -> FloatArray:
+        `TopScores` are refused: the posterior reads the scores of all labels.
+        """
+        scores = check_scores(y_score)
+        return scores.like(y_score, self.probabilities(scores.values, scores.shortlist))
+
+    def probabilities(self, scores: FloatArray, shortlist: Shortlist | None = None) -> FloatArray:
         """The chance of each label, of the shape and type of checked scores."""
+        check_all_labels("the posterior of label sets", shortlist)
         chances = np.empty_like(scores)
         for rows, posterior in self.posteriors(scores):
             chances[rows] = posterior.marginals().numpy()

@@ -17,6 +17,7 @@ from zlpr.decoding._rule import (
     check_numbers,
     check_width,
 )
+from zlpr.decoding._shortlist import Shortlist
 from zlpr.decoding._sweep import best_cut, between, choose, finite, predicted_above, set_values
 
 __all__ = ["PerLabelThreshold", "Threshold", "ZeroBound"]
@@ -40,7 +41,12 @@ class ZeroBound(Rule):
     def learn(self, data: Validation) -> None:
         """Nothing: the bound stays at 0 whatever the metric."""
 
-    def decide(self, scores: FloatArray, features: Features | None = None) -> BoolArray:
+    def decide(
+        self,
+        scores: FloatArray,
+        features: Features | None = None,
+        shortlist: Shortlist | None = None,
+    ) -> BoolArray:
         """The labels with a positive score."""
         return predicted_above(scores, 0.0)
 
@@ -80,7 +86,12 @@ class Threshold(Rule):
         """Find the threshold that makes the metric best on these scores."""
         self.threshold = best_cut(data).cut
 
-    def decide(self, scores: FloatArray, features: Features | None = None) -> BoolArray:
+    def decide(
+        self,
+        scores: FloatArray,
+        features: Features | None = None,
+        shortlist: Shortlist | None = None,
+    ) -> BoolArray:
         """The labels with a score above the threshold."""
         return predicted_above(scores, self.threshold)
 
@@ -100,7 +111,8 @@ class PerLabelThreshold(Rule):
 
     Guard for rare labels: a label with fewer than `min_positives` validation samples, none
     included, takes the best single threshold for all labels instead of its own, which so few
-    samples cannot tell from chance. `bench/decoding.py` shows what the rules do to fresh data.
+    samples cannot tell from chance; samples where its score is -inf do not count.
+    `bench/decoding.py` shows what the rules do to fresh data.
 
     Args:
         thresholds: t, one per label.
@@ -125,19 +137,25 @@ class PerLabelThreshold(Rule):
 
     def learn(self, data: Validation) -> None:
         """Find the thresholds that make the metric best on these scores."""
-        free = data.true.sum(axis=0) >= self.min_positives
-        thresholds = np.full(data.true.shape[1], best_cut(data).cut)
+        possible = data.true & (data.scores > -np.inf)
+        free = data.count_by_label(possible) >= self.min_positives
+        thresholds = np.full(data.num_labels, best_cut(data).cut)
         if free.any():
             fit = _fit_separately if data.metric in _SEPARABLE else _fit_in_turn
             thresholds = fit(data, thresholds, free)
         self.thresholds = thresholds.tolist()
 
-    def decide(self, scores: FloatArray, features: Features | None = None) -> BoolArray:
+    def decide(
+        self,
+        scores: FloatArray,
+        features: Features | None = None,
+        shortlist: Shortlist | None = None,
+    ) -> BoolArray:
         """The labels with a score above their threshold."""
         if not self.thresholds:
             raise UserError("per_label_threshold has no thresholds yet: call fit first")
-        check_width(scores, len(self.thresholds))
-        return predicted_above(scores, self.thresholds)
+        check_width(scores, len(self.thresholds), shortlist)
+        return predicted_above(scores, self.thresholds, shortlist)
 
 
 _SEPARABLE = ("micro_f1", "macro_f1", "weighted_f1", "hamming_loss")
@@ -160,7 +178,7 @@ class _Candidates:
     cut: NDArray[np.float64]
 
     def best(self, values: FloatArray) -> NDArray[np.int64]:
-        """Index of each label's first best candidate, shape (labels,)."""
+        """Index of each label's first best candidate, shape (labels that have any,)."""
         starts = np.flatnonzero(np.diff(self.label, prepend=-1))
         highest = np.repeat(
             np.maximum.reduceat(values, starts), np.diff(starts, append=len(values))
@@ -169,15 +187,11 @@ class _Candidates:
         return winners[np.unique(self.label[winners], return_index=True)[1]]
 
 
-def _candidates(data: Validation) -> _Candidates:
-    """Sort each label's scores once and keep the cuts that can be best."""
-    columns = [
-        _label_candidates(scores, true)
-        for scores, true in zip(
-            np.ascontiguousarray(data.scores.T), np.ascontiguousarray(data.true.T), strict=True
-        )
-    ]
-    label = np.repeat(np.arange(len(columns)), [len(cuts) for _, _, cuts in columns])
+def _candidates(data: Validation, labels: NDArray[np.int64]) -> _Candidates:
+    """Sort the scores of each of these labels once and keep the cuts that can be best."""
+    cells = [data.cells_of(label) for label in labels.tolist()]
+    columns = [_label_candidates(data.scores[cell], data.true[cell]) for cell in cells]
+    label = np.repeat(labels, [len(cuts) for _, _, cuts in columns])
     return _Candidates(label, *(np.concatenate(parts) for parts in zip(*columns, strict=True)))
 
 
@@ -201,15 +215,16 @@ def _fit_separately(
     data: Validation, thresholds: NDArray[np.float64], free: BoolArray
 ) -> NDArray[np.float64]:
     """Thresholds for the metrics in which labels are separate problems."""
-    candidates = _candidates(data)
+    candidates = _candidates(data, np.flatnonzero(free))
     if data.metric == "hamming_loss":
         best = candidates.best(2.0 * candidates.hits - candidates.predicted)
     elif data.metric == "micro_f1":
         best = _dinkelbach(data, candidates, thresholds, free)
     else:
-        sizes = data.true.sum(axis=0)[candidates.label]
+        sizes = data.label_sizes()[candidates.label]
         best = candidates.best(2 * candidates.hits / np.maximum(candidates.predicted + sizes, 1))
-    return np.where(free, candidates.cut[best], thresholds)
+    thresholds[free] = candidates.cut[best]
+    return thresholds
 
 
 def _dinkelbach(
@@ -221,15 +236,16 @@ def _dinkelbach(
     2 hits - r predicted are found one by one; the ratio they reach is the next r. It rises
     until it is the maximum.
     """
-    held = predicted_above(data.scores, thresholds.tolist()) & ~free
+    held = predicted_above(data.scores, thresholds.tolist(), data.shortlist) & ~data.per_cell(free)
     held_hits, held_predicted = (held & data.true).sum(), held.sum()
+    true = data.label_sizes().sum()
     ratio, reached = -1.0, 0.0
     while reached > ratio:
         ratio = reached
         best = candidates.best(2.0 * candidates.hits - ratio * candidates.predicted)
-        hits = held_hits + candidates.hits[best][free].sum()
-        predicted = held_predicted + candidates.predicted[best][free].sum()
-        reached = float(2 * hits / (predicted + data.true.sum()))
+        hits = held_hits + candidates.hits[best].sum()
+        predicted = held_predicted + candidates.predicted[best].sum()
+        reached = float(2 * hits / (predicted + true))
     return best
 
 
@@ -237,14 +253,11 @@ def _fit_in_turn(
     data: Validation, thresholds: NDArray[np.float64], free: BoolArray
 ) -> NDArray[np.float64]:
     """Thresholds for the metrics of samples' sets: sweep label by label until none gains."""
-    predictions = predicted_above(data.scores, thresholds.tolist())
+    predictions = predicted_above(data.scores, thresholds.tolist(), data.shortlist)
     predicted, hits = predictions.sum(axis=1), (predictions & data.true).sum(axis=1)
-    sizes = data.true.sum(axis=1)
+    sizes = data.sample_sizes()
     values = set_values(data, hits, predicted, sizes)
-    columns = [
-        _Column.of(data.scores[:, label], data.true[:, label], predictions[:, label], int(label))
-        for label in np.flatnonzero(free)
-    ]
+    columns = [_Column.of(data, predictions, label) for label in np.flatnonzero(free).tolist()]
     moved = True
     while moved:
         moved = False
@@ -281,9 +294,12 @@ class _Column:
     chosen: BoolArray
 
     @classmethod
-    def of(cls, scores: FloatArray, true: BoolArray, chosen: BoolArray, label: int) -> "_Column":
+    def of(cls, data: Validation, predictions: BoolArray, label: int) -> "_Column":
+        cells = data.cells_of(label)
+        scores, true, chosen = data.scores[cells], data.true[cells], predictions[cells]
         possible = scores > -np.inf
         lowest = np.min(scores, where=(true | chosen) & possible, initial=np.inf)
-        samples = np.flatnonzero((scores >= lowest) & possible)
-        samples = samples[np.argsort(-scores[samples])]
-        return cls(label, samples, scores[samples], true[samples], chosen[samples])
+        kept = np.flatnonzero((scores >= lowest) & possible)
+        kept = kept[np.argsort(-scores[kept])]
+        samples = np.arange(len(data.true))[cells[0]]
+        return cls(label, samples[kept], scores[kept], true[kept], chosen[kept])

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from zlpr._errors import UserError
 from zlpr.decoding._rule import BoolArray, Features, FloatArray, Rule, Validation
+from zlpr.decoding._shortlist import Shortlist
 from zlpr.decoding._sweep import best_cut
 
 __all__ = ["TopK"]
@@ -38,10 +39,18 @@ class TopK(Rule):
     def learn(self, data: Validation) -> None:
         """Find the k that makes the metric best on these scores."""
         ranks = _ranks(data.scores)
-        cut = best_cut(replace(data, scores=-ranks.astype(np.float32))).cut
+        worth = -ranks.astype(np.float32)
+        if data.shortlist is not None:
+            worth[data.scores == -np.inf] = -np.inf  # no candidate
+        cut = best_cut(replace(data, scores=worth)).cut
         self.k = int(np.count_nonzero(ranks[0] < -cut))
 
-    def decide(self, scores: FloatArray, features: Features | None = None) -> BoolArray:
+    def decide(
+        self,
+        scores: FloatArray,
+        features: Features | None = None,
+        shortlist: Shortlist | None = None,
+    ) -> BoolArray:
         """The k labels with the highest scores."""
         labels = scores.shape[1]
         k = min(self.k, labels)

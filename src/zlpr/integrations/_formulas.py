@@ -84,22 +84,19 @@ def prepare(
 ) -> Cells:
     """Check the arguments that all losses share, and bring them into one form."""
     np_ = of.numpy
-    dtype = working_dtype(of, scores)
-    if tuple(scores.shape) != tuple(labels.shape):
-        raise ValueError(
-            f"labels must have the scores' shape {tuple(scores.shape)}, got {tuple(labels.shape)}"
-        )
+    dtype, shape = working_dtype(of, scores), tuple(scores.shape)
+    if tuple(labels.shape) != shape:
+        raise ValueError(f"labels must have the scores' shape {shape}, got {tuple(labels.shape)}")
     scores, truth = of.cast(scores, dtype), of.cast(labels, dtype)
-    known = np_.ones_like(truth, dtype=bool)
-    if weights.known is not None:
-        known = np_.logical_and(known, of.cast(weights.known, "bool"))
+    check_shape("threshold", threshold, (), shape[-1:], (*shape[:-1], 1), shape)
+    known = _known(of, weights.known, truth)
     wrong = np_.logical_and(known, np_.logical_not(are_labels(np_, truth, hard)))
     check_labels(of, truth, wrong, hard)
     truth = np_.where(known, truth, np_.zeros_like(truth))
     scores = np_.where(known, scores, np_.zeros_like(scores)) - threshold
     limit = largest * float(np.finfo(dtype).max)
-    weight = _weight(of, "label_weight", weights.label_weight, dtype)
-    both = _limited(of, weight * _weight(of, "pos_weight", weights.pos_weight, dtype), dtype)
+    weight = _weight(of, "label_weight", weights.label_weight, scores)
+    both = _limited(of, weight * _weight(of, "pos_weight", weights.pos_weight, scores), dtype)
     counts = of.cast(known, dtype)
     return Cells(
         of.hold(scores, -limit, limit),
@@ -133,10 +130,29 @@ def check_labels(of: Framework, truth: Array, wrong: Array, hard: bool) -> None:
         raise ValueError(f"labels must {wanted}, got {found:g}; the scores come first")
 
 
-def _weight(of: Framework, name: str, weight: Array | float | None, dtype: str) -> Array:
+def check_shape(name: str, values: Any, *shapes: tuple[int, ...]) -> None:
+    """Refuse an array that would be spread over the scores in a way that nobody meant."""
+    shape = tuple(getattr(values, "shape", ()))
+    if shape not in shapes:
+        allowed = " or ".join(map(str, dict.fromkeys(shapes)))
+        raise ValueError(f"{name} must have the shape {allowed}, got {shape}")
+
+
+def _known(of: Framework, known: Array | None, like: Array) -> Array:
+    """Which cells count, of the shape of the labels."""
+    everywhere = of.numpy.ones_like(like, dtype=bool)
+    if known is None:
+        return everywhere
+    check_shape("where", known, tuple(like.shape[-1:]), tuple(like.shape))
+    return of.numpy.logical_and(everywhere, of.cast(known, "bool"))
+
+
+def _weight(of: Framework, name: str, weight: Array | float | None, scores: Array) -> Array:
     if weight is None:
         return 1.0
-    values = of.cast(of.numpy.asarray(weight), dtype) if not hasattr(weight, "shape") else weight
+    dtype = of.dtype_name(scores)
+    values = of.numpy.asarray(weight) if not hasattr(weight, "shape") else weight
+    check_shape(name, values, (), tuple(scores.shape[-1:]), tuple(scores.shape))
     values = of.cast(values, dtype)
     fits = of.numpy.logical_and(values >= 0, values < np.inf)
     if of.can_look_at(fits) and not bool(of.numpy.all(fits)):
@@ -259,6 +275,7 @@ def dice2(
     p, truth = of.sigmoid(cells.scores), cells.truth
     counts = of.cast(cells.known, of.dtype_name(p))
     if sample_weight is not None:
+        check_shape("sample_weight", sample_weight, tuple(p.shape[:-1]))
         counts = counts * np_.expand_dims(of.cast(sample_weight, of.dtype_name(p)), -1)
     # p^2 + y - 2py, which keeps its digits where the loss is small
     wrong = np_.where(truth == 1, of.sigmoid(-cells.scores), p)
@@ -268,7 +285,8 @@ def dice2(
     gaps = np_.sum(counts * gap, axis=over_batch)
     both = np_.sum(counts * p * truth, axis=over_batch)
     terms = gaps / (gaps + 2 * both + smoothing)
-    weight = _weight(of, "label_weight", weights.label_weight, of.dtype_name(p))
+    # One weight per label: the terms are no longer of samples.
+    weight = _weight(of, "label_weight", weights.label_weight, terms)
     return np_.where(np_.any(cells.wrong, axis=over_batch), np.nan, weight * terms)
 
 
@@ -436,14 +454,13 @@ def divergence(
     dtype = working_dtype(of, scores)
     s, t = of.cast(scores, dtype), of.cast(other, dtype)
     alike = s == t  # also where both are infinite and have no difference
-    if weights.known is not None:
-        alike = np_.logical_or(alike, np_.logical_not(of.cast(weights.known, "bool")))
+    alike = np_.logical_or(alike, np_.logical_not(_known(of, weights.known, s)))
     s, t = np_.where(alike, 0.0, s), np_.where(alike, 0.0, t)
     if symmetric:
         terms = 2 * (of.sigmoid(2 * s) - of.sigmoid(2 * t)) * (s - t)
     else:
         terms = _kullback_leibler(of, s, t, float(np.finfo(dtype).max))
-    weight = _weight(of, "label_weight", weights.label_weight, dtype)
+    weight = _weight(of, "label_weight", weights.label_weight, terms)
     return np_.sum(weight * terms, axis=-1)
 
 

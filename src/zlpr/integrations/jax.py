@@ -302,5 +302,6 @@ def _call(
     name: str, scores: ArrayLike, labels: ArrayLike, weights: Weights, **options: Any
 ) -> Array:
     formula = getattr(_formulas, name)
+    weights = Weights(*(None if part is None else jnp.asarray(part) for part in weights))
     values: Array = formula(_JAX, jnp.asarray(scores), jnp.asarray(labels), weights, **options)
     return values

@@ -369,6 +369,7 @@ class MultiLabelMetric(keras.metrics.Metric):  # type: ignore[misc]
         """Add a batch: targets of 0 and 1 and scores, both (..., L)."""
         scores = ops.convert_to_tensor(y_pred, dtype=self.dtype)
         labels = ops.convert_to_tensor(y_true, dtype=self.dtype)
+        _formulas.check_shape("y_true", labels, tuple(scores.shape))
         if not self._built:
             self._build((scores.shape[-1],))
         flat = (-1, scores.shape[-1])

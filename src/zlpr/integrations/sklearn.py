@@ -2,6 +2,8 @@
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
 from numbers import Integral
 from typing import Any, Literal, Self
 
@@ -11,9 +13,9 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
 from sklearn.metrics import accuracy_score
-from sklearn.utils import check_random_state
+from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from zlpr import decoding
 from zlpr._counted import counted
@@ -23,15 +25,23 @@ from zlpr.integrations._sklearn_decoding import Scorer as Scorer
 from zlpr.integrations._sklearn_embedder import TextEmbedder as TextEmbedder
 from zlpr.integrations._sklearn_text import TextVectoriser as TextVectoriser
 from zlpr.losses import registry
+from zlpr.models.feature_config import FeatureConfig
+from zlpr.models.features import TextFeatures
 from zlpr.training.config import AUTO
 from zlpr.training.judging import ScoredPart
 from zlpr.training.linear import LinearConfig
 from zlpr.training.loss import check_finite
+from zlpr.training.objective import Weights, csr
 from zlpr.training.selection import choose_probabilities, choose_rule
 from zlpr.training.solvers import WholeData, choose_solver
 
+_NUMBERS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+
 FEW = 10
 """Held-out samples that a rule needs to be chosen on."""
+
+MOST_COPIES = 20
+"""Mean weight up to which held-out samples are repeated as often as a whole weight says."""
 
 LARGEST_FEATURE = 1e15
 """Squares of larger ones, summed over the samples, leave single precision."""
@@ -43,8 +53,9 @@ LARGEST_OFFSET = 30
 class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A linear classifier of label sets, trained on any loss of `zlpr.losses`.
 
-    Minimises `sum of losses + regularisation/2 |W|^2` over dense or CSR features, by L-BFGS over
-    all samples; by Adam in batches where these do not fit in memory or the loss draws at random.
+    Minimises `sum of losses + regularisation/2 |W|^2` over dense or CSR features, or over those of
+    raw texts (`zlpr.models.features`), by L-BFGS over all samples; by Adam in batches where these
+    do not fit in memory or the loss draws at random.
     Dense features are centred on the way, which changes neither weights nor scores but lets single
     precision find them; a fit that is not at its end warns with a `ConvergenceWarning`.
 
@@ -72,6 +83,8 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             scikit-learn, None draws anew in each call of `fit`; pass a whole number for the same
             result every time. With `decode="zero"` and a loss that L-BFGS minimises nothing is
             drawn.
+        features: how raw texts are read, a `zlpr.models.FeatureConfig`; None reads them as
+            `zlpr train` does. For X of numbers it says nothing.
 
     Attributes:
         classes_: the labels, of shape (labels,).
@@ -80,13 +93,17 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         decoder_: the rule that turns scores into label sets.
         calibrator_: what turns scores into probabilities.
         n_iter_: iterations or epochs taken.
-        n_features_in_: features seen in `fit`.
+        n_features_in_: columns of X in `fit`; not there after a fit to raw texts.
+        text_features_: what makes features of raw texts; None after a fit to numbers.
 
     Examples:
         >>> X = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.0, 0.0]])
         >>> classifier = MultiLabelClassifier(regularisation=0.1)
         >>> classifier.fit(X, [{"red"}, {"blue"}, {"red", "blue"}, set()]).predict([[0.0, 1.0]])
         [{'blue'}]
+        >>> texts = ["red wine", "blue sky", "red and blue", "nothing"]
+        >>> classifier.fit(texts, [{"red"}, {"blue"}, {"red", "blue"}, set()]).predict(["red sun"])
+        [{'red'}]
     """
 
     def __init__(
@@ -102,6 +119,7 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         max_iter: int | None = None,
         tol: float = 1e-6,
         random_state: Any = None,
+        features: FeatureConfig | None = None,
     ) -> None:
         self.loss = loss
         self.loss_params = loss_params
@@ -113,28 +131,40 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
+        self.features = features
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit weights and biases, the rule that decides and what makes probabilities.
 
         Args:
-            X: features of shape (samples, features), dense or sparse.
+            X: features of shape (samples, features), dense or sparse; or a text per sample, in a
+                list, an array or a pandas column.
             y: an indicator of shape (samples, labels), dense or sparse; or a set of labels per
                 sample; or a label per sample.
+            sample_weight: at least 0, of shape (samples,): a sample of weight 3 counts as three
+                times the same sample, one of weight 0 as none. The part that is held out is drawn
+                whatever the weights, which then count in what is fitted on it.
         """
-        X = validate_data(
-            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], accept_large_sparse=False
-        )
+        texts = _texts(X)
+        if texts is None:
+            X = validate_data(self, X, **_NUMBERS, accept_large_sparse=False)
+        elif hasattr(self, "n_features_in_"):  # of an earlier fit
+            del self.n_features_in_
         _check_count("max_iter", self.max_iter)
+        data = _Samples(X if texts is None else texts, None, self._weights(X, texts, sample_weight))
+        if data.weight is not None:
+            some = np.flatnonzero(data.weight > 0)
+            data, y = data.select(some), _safe_indexing(y, some) if len(some) < len(data) else y
         labels = self._learn_labels(y)
-        if labels.shape[0] != X.shape[0]:
-            raise ValueError(f"X has {counted(X.shape[0], 'sample')}, y has {labels.shape[0]}")
+        if labels.shape[0] != len(data):
+            raise ValueError(f"X has {counted(len(data), 'sample')}, y has {labels.shape[0]}")
+        data = replace(data, labels=labels)
         generator = check_random_state(self.random_state)
         config = self._config(int(generator.randint(2**31 - 1)))
-        self.decoder_, self.calibrator_ = self._fit_decoder(X, labels, config, generator)
-        weight, bias, self.n_iter_ = self._solve(X, labels, config)
-        self.coef_ = np.ascontiguousarray(weight.T)
-        self.intercept_ = bias
+        self.decoder_, self.calibrator_ = self._fit_decoder(data, config, generator)
+        solved = self._solve(data, config)
+        self.text_features_, self.n_iter_ = solved.text_features, solved.steps
+        self.coef_, self.intercept_ = np.ascontiguousarray(solved.weight.T), solved.bias
         return self
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
@@ -182,9 +212,24 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _checked(self, X: Any) -> Any:
         check_is_fitted(self)
-        return validate_data(
-            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
+        texts = _texts(X)
+        if self.text_features_ is None:
+            if texts is not None:
+                raise ValueError("X holds texts, and this classifier was fitted to numbers")
+            return validate_data(self, X, **_NUMBERS, reset=False)
+        if texts is None:
+            raise ValueError("X holds no texts, and this classifier was fitted to texts")
+        return self.text_features_.transform(texts)
+
+    def _weights(self, X: Any, texts: list[str] | None, given: Any) -> Weights | None:
+        """The samples' weights, one finite number of at least 0 each; None without any."""
+        if given is None:
+            return None
+        samples = X if texts is None else np.empty((len(texts), 1))
+        checked: Weights = _check_sample_weight(
+            given, samples, dtype=np.float64, ensure_non_negative=True
         )
+        return checked
 
     def _scores(self, X: Any) -> NDArray[np.float64]:
         return np.asarray(X @ self.coef_.T + self.intercept_, dtype=np.float64)
@@ -230,43 +275,52 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             seed=seed,
         )
 
-    def _solve(
-        self, X: Any, labels: Any, config: LinearConfig
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
-        """Weights (features, labels), biases (labels,), and the steps that it took."""
+    def _solve(self, data: "_Samples", config: LinearConfig) -> "_Solved":
+        """Weights and biases of some samples, from features of their own where they are texts."""
         if not 0 <= self.regularisation < np.inf:
             raise ValueError(
                 f"regularisation {self.regularisation!r}: expected a number of at least 0"
             )
         if not 0 <= self.tol < np.inf:
             raise ValueError(f"tol {self.tol!r}: expected a number of at least 0")
-        centred, centre = _centred(X)
+        text_features = None
+        if data.are_texts:
+            text_features = TextFeatures(self.features)
+            text_features.fit_transform(sorted(set(data.X)))  # whatever is repeated, and how often
+            data = replace(data, X=text_features.transform(data.X))
+        data = data.merged()
+        centred, centre = _centred(data.X, data.weight)
         solver = choose_solver(
-            centred, labels, config, tolerance=self.tol, max_iterations=self.max_iter
+            *(centred, data.labels, config),
+            tolerance=self.tol,
+            max_iterations=self.max_iter,
+            sample_weight=data.weight,
         )
         solution = solver.solve(solver.start(), self.regularisation)
         check_finite(solution.loss, config)
         if isinstance(solver, WholeData) and solution.steps >= solver.max_iterations:
             _warn(f"not at its end after {solution.steps} iterations; give more with max_iter")
         weight, bias = (part.astype(np.float64) for part in solver.model(solution.parameters))
-        return weight, bias - centre @ weight, solution.steps
+        return _Solved(weight, bias - centre @ weight, solution.steps, text_features)
 
     def _fit_decoder(
-        self, X: Any, labels: Any, config: LinearConfig, generator: Any
+        self, data: "_Samples", config: LinearConfig, generator: Any
     ) -> tuple[decoding.Rule, Probabilities]:
         """The rule and the probabilities, fitted on held-out samples where there is a need."""
         info = registry.info(self.loss)
-        few = self.decode == AUTO and self.validation_fraction * X.shape[0] < FEW
+        few = self.decode == AUTO and self.validation_fraction * len(data) < FEW
         link = Calibrator(link_scale=info.link_scale or 1.0)
         if self.decode == "zero" or self._form == "single" or (few and info.decides):
             return decoding.create("zero"), link
-        held = generator.permutation(X.shape[0])[: self._held_out(X.shape[0])]
-        kept = np.setdiff1d(np.arange(X.shape[0]), held)
-        weight, bias, _ = self._solve(X[kept], labels[kept], config)
-        scores = np.asarray(X[held] @ weight + bias, dtype=np.float32)
-        part = ScoredPart(labels[held], scores, X[held])
-        chosen = choose_probabilities(self.loss, labels[kept], part)
-        return choose_rule(config, labels[kept], part).rule, chosen.probabilities
+        drawn = generator.permutation(len(data))[: self._held_out(len(data))]
+        kept = data.select(np.setdiff1d(np.arange(len(data)), drawn))
+        held = data.select(drawn).repeated()
+        solved = self._solve(kept, config)
+        X = held.X if solved.text_features is None else solved.text_features.transform(held.X)
+        scores = np.asarray(X @ solved.weight + solved.bias, dtype=np.float32)
+        part = ScoredPart(held.labels, scores, X)
+        chosen = choose_probabilities(self.loss, kept.labels, part)
+        return choose_rule(config, kept.labels, part).rule, chosen.probabilities
 
     def _held_out(self, samples: int) -> int:
         if not 0 < self.validation_fraction < 1:
@@ -284,6 +338,122 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         tags.input_tags.sparse = True
         tags.classifier_tags.multi_label = True
         return tags
+
+
+@dataclass(frozen=True)
+class _Solved:
+    """What a fit of the weights found.
+
+    Attributes:
+        weight: of shape (features, labels).
+        bias: of shape (labels,).
+        steps: that it took.
+        text_features: what made the features, where the samples were texts.
+    """
+
+    weight: NDArray[np.float64]
+    bias: NDArray[np.float64]
+    steps: int
+    text_features: TextFeatures | None
+
+
+@dataclass(frozen=True)
+class _Samples:
+    """Samples to be fitted to.
+
+    Attributes:
+        X: a list of texts, or features of shape (samples, features), dense or CSR.
+        labels: CSR of shape (samples, labels).
+        weight: how many samples each counts as, above 0; None is 1.
+    """
+
+    X: Any
+    labels: Any
+    weight: Weights | None
+
+    def __len__(self) -> int:
+        return len(self.X) if self.are_texts else int(self.X.shape[0])
+
+    @property
+    def are_texts(self) -> bool:
+        """Whether features are yet to be made."""
+        return isinstance(self.X, list)
+
+    def select(self, rows: NDArray[np.int64]) -> "_Samples":
+        """The samples at these places, in this order."""
+        X = [self.X[row] for row in rows] if self.are_texts else self.X[rows]
+        labels = None if self.labels is None else self.labels[rows]
+        return _Samples(X, labels, None if self.weight is None else self.weight[rows])
+
+    def repeated(self) -> "_Samples":
+        """Each sample as often as its weight says, for what takes no weights.
+
+        Whole numbers are taken at their word, unless that were very many. Others are scaled to as
+        many samples as there are, and rounded so that sums along the samples are right to a half.
+        """
+        if self.weight is None:
+            return self
+        ends = np.cumsum(self.weight)
+        whole = (self.weight == np.round(self.weight)).all()
+        if not whole or ends[-1] > MOST_COPIES * len(self):
+            ends *= len(self) / ends[-1]
+        counts = np.diff(np.floor(ends + 0.5), prepend=0.0).astype(np.int64)
+        return replace(self.select(np.repeat(np.arange(len(self)), counts)), weight=None)
+
+    def merged(self) -> "_Samples":
+        """Equal samples as one with their summed weight, in an order of their content.
+
+        So a weight of 3 and the same sample three times are one problem to the last bit, wherever
+        the samples stand.
+        """
+        columns, dense = [self.labels.sorted_indices()], []
+        if sparse.issparse(self.X):
+            columns.append(csr(self.X).sorted_indices())
+        else:
+            dense.append(np.ascontiguousarray(self.X))
+        keys = np.array([_digest(row, columns, dense) for row in range(len(self))], dtype="S32")
+        known, first, group = np.unique(keys, return_index=True, return_inverse=True)
+        if len(known) == len(keys) and self.weight is None:
+            return self.select(first)
+        weight = np.bincount(group, self.weight, minlength=len(known)).astype(np.float64)
+        return replace(self.select(first), weight=weight)
+
+
+def _digest(row: int, columns: Sequence[Any], dense: Sequence[NDArray[Any]]) -> bytes:
+    """Of one row of some matrices, in hexadecimals: numpy's strings lose zeros at their end."""
+    digest = blake2b(digest_size=16)
+    for array in dense:
+        digest.update(array[row].tobytes())
+    for matrix in columns:
+        here = slice(matrix.indptr[row], matrix.indptr[row + 1])
+        digest.update(int(here.stop - here.start).to_bytes(8))  # where one ends, the next begins
+        digest.update(matrix.indices[here].astype(np.int64).tobytes())
+        digest.update(matrix.data[here].tobytes())
+    return digest.hexdigest().encode()
+
+
+def _texts(X: Any) -> list[str] | None:
+    """A list of texts from anything that is a row of them; None where X is numbers.
+
+    Raises:
+        ValueError: some are texts and others are not, or X is one text.
+    """
+    if isinstance(X, str):
+        raise ValueError("X is one text; give a list of texts, one per sample")
+    row = isinstance(X, list | tuple) or getattr(X, "ndim", 0) == 1
+    if not row or not len(X):
+        return None
+    values = list(X)
+    texts = [isinstance(value, str) for value in values]
+    if not any(texts):
+        return None
+    if not all(texts):
+        place = texts.index(False)
+        raise ValueError(
+            f"X holds texts, but {values[place]!r} at place {place} is none; drop it or give "
+            "an empty text"
+        )
+    return [str(value) for value in values]
 
 
 def _label_sets(y: Any) -> list[Any] | None:
@@ -346,7 +516,7 @@ def _check_zeros_and_ones(indicator: Any) -> None:
         )
 
 
-def _centred(X: Any) -> tuple[Any, NDArray[np.float64]]:
+def _centred(X: Any, weight: Weights | None) -> tuple[Any, NDArray[np.float64]]:
     """Dense features around 0, and what was taken off.
 
     The best weights are the same, for biases are not regularised, and single precision finds them
@@ -356,7 +526,7 @@ def _centred(X: Any) -> tuple[Any, NDArray[np.float64]]:
     if sparse.issparse(X):
         _warn_of_offset(X)
     else:
-        centre = X.mean(axis=0, dtype=np.float64)
+        centre = np.average(np.asarray(X, dtype=np.float64), axis=0, weights=weight)
         X = X - centre
     values: Any = X.data if hasattr(X, "tocsr") else X
     largest = float(np.abs(values).max(initial=0.0))

@@ -361,11 +361,13 @@ _BITS = {torch.float32: torch.int32, torch.float16: torch.int16, torch.bfloat16:
 
 def lie_within(values: Tensor, low: float, high: float) -> bool:
     """Whether all numbers lie in [low, high], both from 0 on; may be False for -0.0."""
+    if values.requires_grad:
+        values = values.detach()
     kind = _BITS.get(values.dtype)
     if kind is None or values.numel() < MANY:
-        least, most = torch.aminmax(values.detach())
+        least, most = torch.aminmax(values)
         return low <= least.item() and most.item() <= high
-    least, most = torch.aminmax(values.detach().view(kind))
+    least, most = torch.aminmax(values.view(kind))
     return _bits(low, values.dtype) <= least.item() and most.item() <= _bits(high, values.dtype)
 
 

@@ -1,9 +1,14 @@
 """Hinge losses over pairs of a positive and a negative label, by sorting, not by the pairs."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
 from zlpr.losses._cells import Cells
+
+RankWeight = Callable[[Tensor], Tensor]
+"""From ranks, 1 for the top, to what they weigh, of the same shape."""
 
 
 def hinge_sum(cells: Cells, margin: float, factor: Tensor | None = None) -> Tensor:
@@ -46,6 +51,33 @@ def rank_of_labels(scores: Tensor) -> Tensor:
     """Each label's rank among its sample's labels: 1 plus the number of labels above it."""
     ascending = scores.sort(dim=-1).values.contiguous()
     return 1 + scores.shape[-1] - torch.searchsorted(ascending, scores.contiguous(), right=True)
+
+
+def weigh_ranks(ranks: Tensor, weight: str | RankWeight) -> Tensor:
+    """What ranks weigh, float64, by the name of a function or by the function itself."""
+    if not callable(weight):
+        if weight not in RANK_WEIGHTS:
+            names = ", ".join(map(repr, RANK_WEIGHTS))
+            raise ValueError(f"rank_weight must be one of {names}, or a function, got {weight!r}")
+        weight = RANK_WEIGHTS[weight]
+    weights = weight(ranks.double())
+    if not isinstance(weights, Tensor) or weights.shape != ranks.shape:
+        raise ValueError(f"rank_weight must give one weight for each rank, {tuple(ranks.shape)}")
+    return weights.detach().double()
+
+
+def _harmonic(ranks: Tensor) -> Tensor:
+    """`1 + 1/2 + ... + 1/r`."""
+    most = ranks.shape[-1]
+    sums = torch.arange(1, most + 1, dtype=ranks.dtype, device=ranks.device).reciprocal().cumsum(0)
+    return sums[ranks.long() - 1]
+
+
+RANK_WEIGHTS: dict[str, RankWeight] = {
+    "identity": lambda ranks: ranks,
+    "harmonic": _harmonic,
+    "log": torch.log1p,
+}
 
 
 def _in_units_of_the_largest(weights: Tensor) -> tuple[Tensor, Tensor]:

@@ -145,8 +145,8 @@ class FusedLoss(torch.autograd.Function):
         # Two sides of bfloat16 scores can together exceed the largest number.
         largest = torch.finfo(sides.dtype).max
         if factor is None:
-            return sides.sum(dim=0).clamp_(max=largest).squeeze(1)
-        return (sides * factor).sum().clamp_(max=largest)
+            return sides.sum(dim=0).clamp_max_(largest).squeeze(1)
+        return (sides * _number(factor, sides.dtype)).sum().clamp_max_(largest)
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:

@@ -1,9 +1,10 @@
-r"""Losses that judge each label by itself: BCE, focal, asymmetric, Hill.
+r"""Losses that judge each label by itself: BCE, focal, asymmetric, APL, Hill, SPLC.
 
 Each is a sum over the labels of a positive and a negative term,
 $\sum_l w_l\,u_l\,y_l\,f_+(s_l) + w_l\,(1 - y_l)\,f_-(s_l)$, with $p = \sigma(s)$.
 """
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -163,11 +164,79 @@ def asymmetric_loss(
         return focal_term(-s, gamma_positive, focus_gradient=focus_gradient)
 
     def negative(s: Tensor) -> Tensor:
-        if margin == 0.0:
-            return focal_term(s, gamma_negative, focus_gradient=focus_gradient)
-        shifted = F.relu(torch.sigmoid(s) - margin)
-        focus = _power(shifted if focus_gradient else shifted.detach(), gamma_negative)
-        return torch.log1p(-shifted) * -focus
+        return _margin_term(s, gamma_negative, margin, focus_gradient=focus_gradient)
+
+    return reduce(sum_terms(cells, positive, negative), sample_weight, reduction)
+
+
+def asymmetric_polynomial_loss(
+    scores: Tensor,
+    targets: Tensor,
+    *,
+    gamma_positive: float = 0.0,
+    gamma_negative: float = 4.0,
+    margin: float = 0.05,
+    first: float = 1.0,
+    second: float = -2.5,
+    focus_gradient: bool = False,
+    label_mask: Tensor | None = None,
+    label_weight: Weight | None = None,
+    pos_weight: Weight | None = None,
+    sample_weight: Tensor | None = None,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    r"""Asymmetric polynomial loss (APL): ASL with other weights for two Taylor terms of $-\log p$.
+
+    $$\ell(s, y) = \sum_l w_l \Big( u_l\,y_l (1 - p_l)^{\gamma_+} \big( -\log p_l
+                 - \epsilon_1 (1 - p_l) - \tfrac{\epsilon_2}{2} (1 - p_l)^2 \big)
+                 - (1 - y_l)\,q_l^{\gamma_-} \log(1 - q_l) \Big), \quad q = \max(p - m, 0)$$
+
+    $-\log p = \sum_m (1 - p)^m / m$, of which the first two terms get the weights
+    $1 - \epsilon_1$ and $(1 - \epsilon_2) / 2$: by default 0 and 1.75. Decides at 0. With
+    `first=0, second=0` this is `asymmetric_loss`.
+
+    Args:
+        scores: Shape (..., L).
+        targets: Shape (..., L), bool, integer, or soft targets in [0, 1].
+        gamma_positive: $\gamma_+$, at least 0.
+        gamma_negative: $\gamma_-$, at least 0.
+        margin: m, in [0, 1); negative labels with a probability below it count for nothing.
+        first: $\epsilon_1$, taken off the weight of the first Taylor term.
+        second: $\epsilon_2$, of which a half is taken off the weight of the second.
+        focus_gradient: Let the gradient flow through the powers, too; the authors do not.
+        label_mask: Shape (L,) or (..., L), bool; False = unknown or impossible label.
+        label_weight: $w$, a number or of shape (L,) or (..., L), at least 0.
+            More than 1.8e19 (9.7e288 in float64) counts as that.
+        pos_weight: $u$, as `label_weight`; multiplies the positive terms.
+        sample_weight: Shape (...), multiplies the samples' losses.
+        reduction: "mean" over the samples, "sum" or "none".
+
+    Returns:
+        A number, or shape (...) for "none"; float32 for scores in half precision.
+
+    Examples:
+        >>> scores, targets = torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[1, 0, 0]])
+        >>> asymmetric_polynomial_loss(scores, targets)
+        tensor(0.0261)
+
+    References:
+        Huang et al., "Asymmetric Polynomial Loss for Multi-Label Classification", 2023.
+    """
+    check_number("gamma_positive", gamma_positive, minimum=0.0)
+    check_number("gamma_negative", gamma_negative, minimum=0.0)
+    check_number("margin", margin, minimum=0.0, below=1.0)
+    check_number("first", first)
+    check_number("second", second)
+    cells = prepare(scores, targets, label_mask, label_weight, pos_weight)
+
+    def positive(s: Tensor) -> Tensor:
+        rest = torch.sigmoid(-s)
+        focus = sigmoid_power(-s, gamma_positive)
+        term = softplus(-s) - rest * (first + 0.5 * second * rest)
+        return (focus if focus_gradient else focus.detach()) * term
+
+    def negative(s: Tensor) -> Tensor:
+        return _margin_term(s, gamma_negative, margin, focus_gradient=focus_gradient)
 
     return reduce(sum_terms(cells, positive, negative), sample_weight, reduction)
 
@@ -226,6 +295,72 @@ def hill_loss(
         return (weighting - 1 + torch.sigmoid(-s)) * p**2  # 1 - p keeps its digits so
 
     values = sum_terms(cells, lambda s: focal_term(margin - s, gamma), negative)
+    return reduce(values, sample_weight, reduction)
+
+
+def splc_loss(
+    scores: Tensor,
+    targets: Tensor,
+    *,
+    tau: float = 0.6,
+    margin: float = 1.0,
+    gamma: float = 2.0,
+    correct: bool = True,
+    label_mask: Tensor | None = None,
+    label_weight: Weight | None = None,
+    pos_weight: Weight | None = None,
+    sample_weight: Tensor | None = None,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    r"""Self-paced loss correction (SPLC): a label that is missing but likely counts as positive.
+
+    $$\ell(s, y) = \sum_l w_l \begin{cases}
+        u_l\,f(m - s_l) & y_l = 1 \\
+        u_l\,f(-s_l) & y_l = 0 \text{ and } \sigma(s_l) > \tau \\
+        f(s_l) & \text{else} \end{cases}, \quad f(z) = \sigma(z)^\gamma \log(1 + e^z)$$
+
+    Decides at 0. For data in which some true labels are missing. A network that has learned
+    nothing yet would correct at random, so the first epoch goes without; see `SPLCLoss`.
+
+    Args:
+        scores: Shape (..., L).
+        targets: Shape (..., L), bool, integer or float, each 0 or 1.
+        tau: $\tau$, in (0, 1): above this probability a missing label counts as positive.
+        margin: m, what a given label's score has to exceed.
+        gamma: $\gamma$, the focus, at least 0.
+        correct: False corrects nothing, as in the first epoch.
+        label_mask: Shape (L,) or (..., L), bool; False = unknown or impossible label.
+        label_weight: $w$, a number or of shape (L,) or (..., L), at least 0.
+            More than 1.8e19 (9.7e288 in float64) counts as that.
+        pos_weight: $u$, as `label_weight`; multiplies the positive terms.
+        sample_weight: Shape (...), multiplies the samples' losses.
+        reduction: "mean" over the samples, "sum" or "none".
+
+    Returns:
+        A number, or shape (...) for "none"; float32 for scores in half precision.
+
+    Examples:
+        >>> scores, targets = torch.tensor([[2.0, 1.0, -3.0]]), torch.tensor([[1, 0, 0]])
+        >>> splc_loss(scores, targets), splc_loss(scores, targets, correct=False)
+        (tensor(0.0454), tensor(0.7246))
+
+    References:
+        Zhang et al., "Simple and Robust Loss Design for Multi-Label Learning with Missing Labels",
+        2021.
+    """
+    check_number("tau", tau, above=0.0, below=1.0)
+    check_number("margin", margin)
+    check_number("gamma", gamma, minimum=0.0)
+    if not isinstance(correct, bool):
+        raise TypeError(f"correct must be True or False, got {correct!r}")
+    cells = prepare(scores, targets, label_mask, label_weight, pos_weight, hard=True)
+    shift = cells.targets * margin
+    if correct:
+        is_likely = cells.scores.detach() > math.log(tau / (1 - tau))
+        cells = cells._replace(targets=cells.targets | is_likely)
+    values = sum_terms(
+        cells, lambda s: focal_term(shift - s, gamma), lambda s: focal_term(s, gamma)
+    )
     return reduce(values, sample_weight, reduction)
 
 
@@ -324,6 +459,53 @@ class AsymmetricLoss(LossModule):
         )
 
 
+class AsymmetricPolynomialLoss(LossModule):
+    """`asymmetric_polynomial_loss` as a module.
+
+    Args:
+        gamma_positive: Focus of the positive terms.
+        gamma_negative: Focus of the negative terms.
+        margin: Negative labels with a probability below it count for nothing.
+        first: Taken off the weight of the first Taylor term.
+        second: Half of it is taken off the weight of the second.
+        focus_gradient: Let the gradient flow through the powers, too.
+        label_weight: A number or of shape (L,).
+        pos_weight: As `label_weight`; multiplies the positive terms.
+        reduction: "mean" over the samples, "sum" or "none".
+
+    Examples:
+        >>> AsymmetricPolynomialLoss()(torch.tensor([[2.0, -1.0]]), torch.tensor([[1, 0]]))
+        tensor(0.0261)
+    """
+
+    function = staticmethod(asymmetric_polynomial_loss)
+
+    def __init__(
+        self,
+        *,
+        gamma_positive: float = 0.0,
+        gamma_negative: float = 4.0,
+        margin: float = 0.05,
+        first: float = 1.0,
+        second: float = -2.5,
+        focus_gradient: bool = False,
+        label_weight: Weight | None = None,
+        pos_weight: Weight | None = None,
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__(
+            gamma_positive=gamma_positive,
+            gamma_negative=gamma_negative,
+            margin=margin,
+            first=first,
+            second=second,
+            focus_gradient=focus_gradient,
+            label_weight=label_weight,
+            pos_weight=pos_weight,
+            reduction=reduction,
+        )
+
+
 class HillLoss(LossModule):
     """`hill_loss` as a module.
 
@@ -362,6 +544,61 @@ class HillLoss(LossModule):
         )
 
 
+class SPLCLoss(LossModule):
+    """`splc_loss` as a module, which corrects from an epoch on.
+
+    Tell it each epoch, from 1 on, by `begin_epoch`, as `zlpr train` does. Until it is told, it
+    corrects in every call.
+
+    Args:
+        tau: Above this probability a missing label counts as positive.
+        margin: What a given label's score has to exceed.
+        gamma: Focus.
+        first_epoch: The first epoch that corrects.
+        label_weight: A number or of shape (L,).
+        pos_weight: As `label_weight`; multiplies the positive terms.
+        reduction: "mean" over the samples, "sum" or "none".
+
+    Examples:
+        >>> loss, scores = SPLCLoss(), torch.tensor([[2.0, 1.0, -3.0]])
+        >>> loss.begin_epoch(1)
+        >>> loss(scores, torch.tensor([[1, 0, 0]]))
+        tensor(0.7246)
+        >>> loss.begin_epoch(2)
+        >>> loss(scores, torch.tensor([[1, 0, 0]]))
+        tensor(0.0454)
+    """
+
+    function = staticmethod(splc_loss)
+
+    def __init__(
+        self,
+        *,
+        tau: float = 0.6,
+        margin: float = 1.0,
+        gamma: float = 2.0,
+        first_epoch: int = 2,
+        label_weight: Weight | None = None,
+        pos_weight: Weight | None = None,
+        reduction: Reduction = "mean",
+    ) -> None:
+        check_number("first_epoch", first_epoch, minimum=1)
+        super().__init__(
+            tau=tau,
+            margin=margin,
+            gamma=gamma,
+            correct=True,
+            label_weight=label_weight,
+            pos_weight=pos_weight,
+            reduction=reduction,
+        )
+        self.first_epoch = first_epoch
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Correct in the epoch that begins, the first of which is 1, or not yet."""
+        self._constants["correct"] = epoch >= self.first_epoch
+
+
 def focal_term(
     wrongness: Tensor, gamma: float, *, scale: float = 1.0, focus_gradient: bool = True
 ) -> Tensor:
@@ -383,6 +620,15 @@ def sigmoid_power(values: Tensor, exponent: float) -> Tensor:
     if exponent < 1.0:
         return torch.exp(exponent * F.logsigmoid(values))
     return torch.sigmoid(values) ** exponent
+
+
+def _margin_term(s: Tensor, gamma: float, margin: float, *, focus_gradient: bool) -> Tensor:
+    """`-q^gamma log(1 - q)` with `q = max(sigma(s) - m, 0)`, of ASL's negative labels."""
+    if margin == 0.0:
+        return focal_term(s, gamma, focus_gradient=focus_gradient)
+    shifted = F.relu(torch.sigmoid(s) - margin)
+    focus = _power(shifted if focus_gradient else shifted.detach(), gamma)
+    return torch.log1p(-shifted) * -focus
 
 
 def _power(base: Tensor, exponent: float) -> Tensor:

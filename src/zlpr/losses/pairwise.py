@@ -13,7 +13,7 @@ from torch import Tensor
 
 from zlpr.losses._arguments import Weight, check_number
 from zlpr.losses._cells import Cells, held, largest_score, prepare, within_limits
-from zlpr.losses._hinge import hinge_sum, rank_of_labels
+from zlpr.losses._hinge import RankWeight, hinge_sum, rank_of_labels, weigh_ranks
 from zlpr.losses._logsumexp import (
     join_terms,
     log_of_product,
@@ -335,6 +335,7 @@ def warp_loss(
     targets: Tensor,
     *,
     margin: float = 1.0,
+    rank_weight: str | RankWeight = "identity",
     label_mask: Tensor | None = None,
     label_weight: Weight | None = None,
     pos_weight: Weight | None = None,
@@ -343,7 +344,8 @@ def warp_loss(
 ) -> Tensor:
     r"""WARP: the ranking loss, each positive label weighted by its rank.
 
-    $$\ell(s, y) = \sum_{i \in P} \sum_{j \in N} r_i\,w_i\,u_i\,w_j \max(0, a + s_j - s_i)$$
+    $$\ell(s, y) = \sum_{i \in P} \sum_{j \in N} \omega(r_i)\,w_i\,u_i\,w_j
+                   \max(0, a + s_j - s_i)$$
 
     $r_i$ is the rank of label i among all labels of the sample, 1 for the top, and carries no
     gradient; labels with equal scores share the better rank. Only ranks. Exact in O(L log L) time
@@ -353,6 +355,9 @@ def warp_loss(
         scores: Shape (..., L).
         targets: Shape (..., L), bool, integer or float, each 0 or 1.
         margin: a.
+        rank_weight: $\omega$: "identity", r itself, as in the paper; "harmonic",
+            $1 + \frac12 + \dots + \frac1r$, as in WSABIE; "log", $\log(1 + r)$; or a function
+            from ranks, float64, to weights of the same shape, at least 0.
         label_mask: Shape (L,) or (..., L), bool; False = unknown or impossible label.
         label_weight: $w$, a number or of shape (L,) or (..., L), at least 0.
             More than 1.8e19 (9.7e288 in float64) counts as that.
@@ -364,8 +369,9 @@ def warp_loss(
         A number, or shape (...) for "none"; float32 for scores in half precision.
 
     Examples:
-        >>> warp_loss(torch.tensor([[-0.5, -1.0, 0.0]]), torch.tensor([[1, 0, 0]]))
-        tensor(4.)
+        >>> scores, targets = torch.tensor([[-0.5, -1.0, 0.0]]), torch.tensor([[1, 0, 0]])
+        >>> warp_loss(scores, targets), warp_loss(scores, targets, rank_weight="harmonic")
+        (tensor(4.), tensor(3.))
 
     References:
         Weston et al., "WSABIE: Scaling Up to Large Vocabulary Image Annotation", 2011;
@@ -374,7 +380,8 @@ def warp_loss(
     check_number("margin", margin)
     cells = prepare(scores, targets, label_mask, label_weight, pos_weight, hard=True)
     visible = torch.where(cells.known, cells.scores.detach(), -torch.inf)
-    values = hinge_sum(cells, margin, rank_of_labels(visible))
+    weight = weigh_ranks(rank_of_labels(visible), rank_weight)
+    values = hinge_sum(cells, margin, weight)
     return reduce(values, sample_weight, reduction)
 
 
@@ -631,6 +638,7 @@ class WARPLoss(LossModule):
 
     Args:
         margin: By how much a positive label is to lead.
+        rank_weight: What a rank weighs: "identity", "harmonic", "log", or a function.
         label_weight: A number or of shape (L,).
         pos_weight: As `label_weight`, for positive labels.
         reduction: "mean" over the samples, "sum" or "none".
@@ -646,12 +654,14 @@ class WARPLoss(LossModule):
         self,
         *,
         margin: float = 1.0,
+        rank_weight: str | RankWeight = "identity",
         label_weight: Weight | None = None,
         pos_weight: Weight | None = None,
         reduction: Reduction = "mean",
     ) -> None:
         super().__init__(
             margin=margin,
+            rank_weight=rank_weight,
             label_weight=label_weight,
             pos_weight=pos_weight,
             reduction=reduction,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from zlpr._named_values import name_with_values
 from zlpr._names import find, make
 from zlpr.losses import balanced, binary, learned_threshold, overlap, pairwise, zlpr
 
@@ -29,6 +30,7 @@ class LossInfo:
         needs_label_counts: Whether it must be given `label_counts` and `num_samples`.
         sampled_by: The parameter that makes it draw at random where it is not None; the loss then
             is another at each call, and takes a `generator`. None where there is no such.
+        by_epoch: Whether it is another from some epoch on; its module then has `begin_epoch`.
         link_scale: c where `sigmoid(c * score)` is a first guess of a label's probability; None
             where scores only rank.
         in_paper: Whether the ZLPR paper defines it.
@@ -45,6 +47,7 @@ class LossInfo:
     smooth: bool = True
     needs_label_counts: bool = False
     sampled_by: str | None = None
+    by_epoch: bool = False
     link_scale: float | None = None
     in_paper: bool = False
 
@@ -82,7 +85,7 @@ def create(name: str, **params: object) -> nn.Module:
     """Make a loss module by name.
 
     Args:
-        name: One of `available()`.
+        name: One of `available()`, or with options behind it as in `zlpr:pos_weight=2.7`.
         **params: The module's options.
 
     Returns:
@@ -91,7 +94,13 @@ def create(name: str, **params: object) -> nn.Module:
     Examples:
         >>> create("focal", gamma=1.0)
         FocalLoss(gamma=1.0, reduction='mean')
+        >>> create("warp:rank_weight=harmonic")
+        WARPLoss(margin=1.0, rank_weight='harmonic', reduction='mean')
     """
+    name, given = name_with_values(name)
+    if twice := set(given) & set(params):
+        raise ValueError(f"loss {name}: {', '.join(sorted(twice))} given twice")
+    params = {**given, **params}
     return make("loss", name, info(name).module, params)
 
 
@@ -106,6 +115,7 @@ def _decides(
     convex: bool = False,
     smooth: bool = True,
     needs_label_counts: bool = False,
+    by_epoch: bool = False,
     in_paper: bool = False,
 ) -> LossInfo:
     """A loss that decides; all decide at 0."""
@@ -120,6 +130,7 @@ def _decides(
         convex=convex,
         smooth=smooth,
         needs_label_counts=needs_label_counts,
+        by_epoch=by_epoch,
         link_scale=link_scale,
         in_paper=in_paper,
     )
@@ -314,6 +325,36 @@ _LOSSES = {
             binary.hill_loss,
             binary.HillLoss,
             "forgives confident false positives",
+        ),
+        _decides(
+            "asymmetric_polynomial",
+            binary.asymmetric_polynomial_loss,
+            binary.AsymmetricPolynomialLoss,
+            "asymmetric loss with other Taylor weights (APL)",
+            smooth=False,  # as the asymmetric loss's
+        ),
+        _decides(
+            "splc",
+            binary.splc_loss,
+            binary.SPLCLoss,
+            "counts missing but likely labels as positive",
+            smooth=False,
+            by_epoch=True,
+        ),
+        _decides(
+            "cb_ntr",
+            balanced.cb_ntr_loss,
+            balanced.CBNTRLoss,
+            "class-balanced focal loss, tolerant of easy negatives",
+            needs_label_counts=True,
+        ),
+        _decides(
+            "logit_adjusted",
+            balanced.logit_adjusted_loss,
+            balanced.LogitAdjustedLoss,
+            "another loss of scores moved by the labels' priors",
+            convex=True,
+            needs_label_counts=True,
         ),
     ]
 }

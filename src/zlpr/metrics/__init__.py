@@ -20,6 +20,8 @@ from zlpr.metrics.classification import (
     subset_accuracy,
     weighted_f1,
 )
+from zlpr.metrics.frequency import FrequencyGroup, LabelFrequencies, by_frequency
+from zlpr.metrics.propensity import ps_ndcg_at_k, ps_precision_at_k, ps_recall_at_k
 from zlpr.metrics.ranking import average_precision, coverage_error, one_error, ranking_loss
 from zlpr.metrics.registry import (
     DECISION_METRICS,
@@ -29,12 +31,15 @@ from zlpr.metrics.registry import (
     info,
 )
 from zlpr.metrics.streaming import MetricSet, evaluate
-from zlpr.metrics.top_scores import TopScores
+from zlpr.metrics.top_scores import LabelLists, TopScores
 
 __all__ = [
     "DECISION_METRICS",
     "PAPER_METRICS",
     "Empty",
+    "FrequencyGroup",
+    "LabelFrequencies",
+    "LabelLists",
     "LabelReport",
     "Labels",
     "MetricInfo",
@@ -43,6 +48,7 @@ __all__ = [
     "TopScores",
     "available",
     "average_precision",
+    "by_frequency",
     "cardinality",
     "coverage_error",
     "empty_share",
@@ -57,6 +63,9 @@ __all__ = [
     "ndcg_at_k",
     "one_error",
     "precision_at_k",
+    "ps_ndcg_at_k",
+    "ps_precision_at_k",
+    "ps_recall_at_k",
     "ranking_loss",
     "recall_at_k",
     "subset_accuracy",

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from zlpr._counted import counted
+from zlpr.metrics.top_scores import TopScores
 
 BLOCK_CELLS = 1 << 20
 
@@ -41,7 +42,7 @@ class CSRMatrix(Protocol):
         """Samples and labels."""
 
 
-Scores: TypeAlias = NDArray[Any] | torch.Tensor | Sequence[Sequence[float]]
+Scores: TypeAlias = NDArray[Any] | torch.Tensor | Sequence[Sequence[float]] | TopScores
 Labels: TypeAlias = NDArray[Any] | torch.Tensor | CSRMatrix | Sequence[Sequence[int]]
 
 
@@ -66,6 +67,29 @@ class SampleLabels:
         """Position of each label in the flattened (samples, labels) matrix."""
         return self.rows * self.num_labels + self.columns
 
+    def among(self, others: "SampleLabels") -> NDArray[np.bool_]:
+        """Whether each label is also one of `others`, of the same samples; shape (nnz,)."""
+        area = len(self.counts) * self.num_labels
+        if area <= 4 * BLOCK_CELLS:  # looking up beats searching
+            held = np.zeros(area, dtype=bool)
+            held[others.cells] = True
+            return held[self.cells]
+        if len(others.columns) == 0:
+            return np.zeros(len(self.columns), dtype=bool)
+        wanted, held_cells = self.cells, others.cells
+        place = np.minimum(np.searchsorted(held_cells, wanted), len(held_cells) - 1)
+        found: NDArray[np.bool_] = held_cells[place] == wanted
+        return found
+
+    def select(self, samples: IntArray) -> "SampleLabels":
+        """Some of the samples, in the order given."""
+        starts = np.append(0, np.cumsum(self.counts))
+        counts = self.counts[samples]
+        rows = np.repeat(np.arange(len(counts)), counts)
+        first = np.cumsum(counts) - counts
+        stored = np.arange(len(rows)) - first[rows] + starts[:-1][samples][rows]
+        return SampleLabels(rows, self.columns[stored], counts, self.num_labels)
+
     @classmethod
     def from_cells(cls, cells: IntArray, samples: int, num_labels: int) -> "SampleLabels":
         """From sorted, unique positions in the flattened matrix."""
@@ -79,6 +103,7 @@ class DenseLabels:
 
     def __init__(self, name: str, values: NDArray[Any]) -> None:
         self.name, self.values, self.shape = name, values, values.shape
+        self.stored = values.size
 
     def block(self, start: int, stop: int) -> SampleLabels:
         """The label sets of samples `start` to `stop`."""
@@ -98,6 +123,7 @@ class SparseLabels:
         self.name, self.shape = name, (int(matrix.shape[0]), int(matrix.shape[1]))
         self.indptr = np.asarray(matrix.indptr, dtype=np.int64)
         self.indices, self.data = np.asarray(matrix.indices), np.asarray(matrix.data)
+        self.stored = len(self.indices)
         outside = (self.indices < 0) | (self.indices >= self.shape[1])
         if outside.any():
             raise ValueError(
@@ -124,7 +150,7 @@ class SampleBlock:
     """A few samples: their true labels and, where given, scores and predicted labels."""
 
     true: SampleLabels
-    scores: FloatArray | None
+    scores: FloatArray | TopScores | None
     predicted: SampleLabels | None
 
 
@@ -164,15 +190,30 @@ def as_labels(name: str, values: Any) -> DenseLabels | SparseLabels:
     return DenseLabels(name, as_numpy(name, values))
 
 
-def as_scores(name: str, values: Any) -> FloatArray:
+def as_scores(name: str, values: Any) -> FloatArray | TopScores:
     """Check a score matrix; the values themselves are checked block by block."""
+    if isinstance(values, TopScores):  # checked when it was made
+        return values
     if hasattr(values, "indptr"):
-        raise TypeError(f"{name} must be dense: a sparse matrix has no score for most labels")
+        raise TypeError(
+            f"{name} must be dense or TopScores: a sparse matrix has no score for most labels"
+        )
     return as_numpy(name, values)
 
 
-def score_block(name: str, scores: FloatArray, start: int, stop: int) -> FloatArray:
+def score_block(
+    name: str, scores: FloatArray | TopScores, start: int, stop: int
+) -> FloatArray | TopScores:
     """Samples `start` to `stop` in a type that sorts fast, refusing NaN (infinities are scores)."""
+    return (
+        scores[start:stop]
+        if isinstance(scores, TopScores)
+        else dense_block(name, scores, start, stop)
+    )
+
+
+def dense_block(name: str, scores: FloatArray, start: int, stop: int) -> FloatArray:
+    """As `score_block`, of scores of all labels."""
     block = scores[start:stop]
     if block.dtype not in (np.float32, np.float64):
         block = block.astype(np.float32 if block.dtype == np.float16 else np.float64)
@@ -198,7 +239,10 @@ def blocks(
         raise ValueError(f"y_true has {counted(labels, 'label')}, expected {num_labels}")
     if labels == 0:
         raise ValueError("y_true has no labels (shape (samples, 0))")
-    step = max(1, BLOCK_CELLS // labels)
+    stored = max(matrix.stored for matrix in (true, predicted) if matrix is not None)
+    if scores is not None:
+        stored = max(stored, scores.scores.size if isinstance(scores, TopScores) else scores.size)
+    step = max(1, BLOCK_CELLS * samples // max(1, stored))
     for start in range(0, samples, step):
         stop = min(start + step, samples)
         yield SampleBlock(

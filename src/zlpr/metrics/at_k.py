@@ -44,13 +44,13 @@ class AtKTotals(Totals):
     @classmethod
     def of_block(cls, ranks: PositiveRanks, ks: Sequence[int]) -> Self:
         """The totals of a block of samples."""
-        hits = [ranks.sum_by_sample(_share_in_top(ranks, k)) for k in ks]
-        gains = [ratio(ranks.sum_by_sample(_gain(ranks, k)), _ideal(ranks, k), 0.0) for k in ks]
+        hits = [ranks.sum_by_sample(share_in_top(ranks, k)) for k in ks]
+        gains = [ratio(ranks.sum_by_sample(gain(ranks, k)), ideal(ranks, k), 0.0) for k in ks]
         return cls(
             samples=len(ranks.counts),
             precision=np.array([hit.sum() / k for hit, k in zip(hits, ks, strict=True)]),
             recall=np.array([ratio(hit, ranks.counts, 0.0).sum() for hit in hits]),
-            ndcg=np.array([gain.sum() for gain in gains]),
+            ndcg=np.array([gained.sum() for gained in gains]),
         )
 
     @classmethod
@@ -80,33 +80,33 @@ def _ties(ranks: PositiveRanks) -> tuple[Any, Any]:
     return ranks.above, ranks.at_or_above - ranks.above
 
 
-def _share_in_top(ranks: PositiveRanks, k: int) -> NDArray[np.float64]:
+def share_in_top(ranks: PositiveRanks, k: int) -> NDArray[np.float64]:
     """Chance of each true label to stand among the first k."""
     above, tied = _ties(ranks)
     share: NDArray[np.float64] = np.clip(k - above, 0, tied) / tied
     return share
 
 
-def _discounts(length: int) -> NDArray[np.float64]:
+def discounts(length: int) -> NDArray[np.float64]:
     """Sum of the first 0, 1, ..., `length` discounts 1 / log2(1 + rank)."""
     return np.concatenate([[0.0], np.cumsum(1.0 / np.log2(np.arange(2, length + 2)))])
 
 
-def _gain(ranks: PositiveRanks, k: int) -> NDArray[np.float64]:
+def gain(ranks: PositiveRanks, k: int) -> NDArray[np.float64]:
     """Mean discount of each true label over the ranks of its tie, 0 beyond rank k."""
     above, tied = _ties(ranks)
     k = min(k, ranks.num_labels)
-    total = _discounts(k)
+    total = discounts(k)
     over_tie = total[np.minimum(ranks.at_or_above, k)] - total[np.minimum(above, k)]
-    gain: NDArray[np.float64] = over_tie / tied
-    return gain
+    mean: NDArray[np.float64] = over_tie / tied
+    return mean
 
 
-def _ideal(ranks: PositiveRanks, k: int) -> NDArray[np.float64]:
+def ideal(ranks: PositiveRanks, k: int) -> NDArray[np.float64]:
     """The gain of each sample if its true labels came first."""
     k = min(k, ranks.num_labels)
-    ideal: NDArray[np.float64] = _discounts(k)[np.minimum(ranks.counts, k)]
-    return ideal
+    best: NDArray[np.float64] = discounts(k)[np.minimum(ranks.counts, k)]
+    return best
 
 
 def precision_at_k(y_true: Labels, y_score: Scores, k: int = 1) -> float:
@@ -118,7 +118,7 @@ def precision_at_k(y_true: Labels, y_score: Scores, k: int = 1) -> float:
 
     Args:
         y_true: true labels, shape (samples, labels), dense or CSR.
-        y_score: scores of the same shape, dense.
+        y_score: scores of the same shape, dense or `TopScores`.
         k: how many labels to look at.
 
     Returns:
@@ -139,7 +139,7 @@ def recall_at_k(y_true: Labels, y_score: Scores, k: int = 1) -> float:
 
     Args:
         y_true: true labels, shape (samples, labels), dense or CSR.
-        y_score: scores of the same shape, dense.
+        y_score: scores of the same shape, dense or `TopScores`.
         k: how many labels to look at.
 
     Returns:
@@ -163,7 +163,7 @@ def ndcg_at_k(y_true: Labels, y_score: Scores, k: int = 5) -> float:
 
     Args:
         y_true: true labels, shape (samples, labels), dense or CSR.
-        y_score: scores of the same shape, dense.
+        y_score: scores of the same shape, dense or `TopScores`.
         k: how many labels to look at.
 
     Returns:

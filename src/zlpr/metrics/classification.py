@@ -100,9 +100,7 @@ class DecisionTotals(Totals):
         true, predicted = block.true, block.predicted
         assert predicted is not None  # noqa: S101 (blocks were made with predictions)
         samples, labels = len(true.counts), true.num_labels
-        is_true = np.zeros(samples * labels, dtype=bool)
-        is_true[true.cells] = True
-        hit = is_true[predicted.cells]
+        hit = predicted.among(true)
         hits = np.bincount(predicted.rows[hit], minlength=samples)
         together = true.counts + predicted.counts
         return cls(

@@ -1,8 +1,9 @@
 r"""Metrics of scores: whether the true labels stand above the others.
 
-All take true labels (dense or CSR) and finite or infinite scores of shape (samples, labels); only
-the order of a sample's scores matters, so they may be logits or probabilities. Labels with equal
-scores are counted as scikit-learn counts them: each at the worst rank of its tie.
+All take true labels (dense or CSR) and finite or infinite scores of shape (samples, labels), or
+`TopScores` of each sample's candidates; only the order of a sample's scores matters, so they may be
+logits or probabilities. Labels with equal scores are counted as scikit-learn counts them: each at
+the worst rank of its tie.
 """
 
 from dataclasses import dataclass
@@ -98,7 +99,7 @@ def average_precision(y_true: Labels, y_score: Scores, *, empty: Empty = "paper"
 
     Args:
         y_true: true labels, shape (samples, labels), dense or CSR.
-        y_score: scores of the same shape, dense.
+        y_score: scores of the same shape, dense or `TopScores`.
         empty: a sample without labels counts 0 (`"paper"`) or 1 (`"sklearn"`).
 
     Returns:
@@ -124,7 +125,7 @@ def ranking_loss(y_true: Labels, y_score: Scores, *, empty: Empty = "paper") -> 
 
     Args:
         y_true: true labels, shape (samples, labels), dense or CSR.
-        y_score: scores of the same shape, dense.
+        y_score: scores of the same shape, dense or `TopScores`.
         empty: has no effect here; accepted so that all metrics are called alike.
 
     Returns:
@@ -147,7 +148,7 @@ def coverage_error(y_true: Labels, y_score: Scores, *, empty: Empty = "paper") -
 
     Args:
         y_true: true labels, shape (samples, labels), dense or CSR.
-        y_score: scores of the same shape, dense.
+        y_score: scores of the same shape, dense or `TopScores`.
         empty: has no effect here; accepted so that all metrics are called alike.
 
     Returns:
@@ -168,7 +169,7 @@ def one_error(y_true: Labels, y_score: Scores, *, empty: Empty = "paper") -> flo
 
     Args:
         y_true: true labels, shape (samples, labels), dense or CSR.
-        y_score: scores of the same shape, dense.
+        y_score: scores of the same shape, dense or `TopScores`.
         empty: a sample without labels is an error (`"paper"`, as its average precision is 0) or
             none (`"sklearn"`, as its average precision is 1; scikit-learn lacks this metric).
 

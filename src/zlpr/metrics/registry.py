@@ -27,6 +27,7 @@ class MetricInfo:
             the true labels are enough.
         larger_is_better: None for figures that describe rather than judge.
         in_brief: whether it stands in the short tables that people read; `--json` has them all.
+        of_many: whether it stands there too where there are many labels.
     """
 
     name: str
@@ -36,6 +37,7 @@ class MetricInfo:
     needs: Literal["scores", "predictions"] | None
     larger_is_better: bool | None
     in_brief: bool = True
+    of_many: bool = False
 
     @property
     def needs_decision(self) -> bool:
@@ -175,6 +177,20 @@ _AT_K = {
     "precision": ("P", "share of true labels among the first {k}"),
     "recall": ("R", "share of a sample's true labels that are among the first {k}"),
     "ndcg": ("nDCG", "gain of the first {k} labels, discounted by rank, over the best possible"),
+    "ps_precision": ("PSP", "precision at {k}, rare labels weighing more, over the best possible"),
+    "ps_recall": ("PSR", "recall at {k}, rare labels weighing more, over the best possible"),
+    "ps_ndcg": ("PSnDCG", "nDCG at {k}, rare labels weighing more, over the best possible"),
+}
+_FAMILY_WORDS = {
+    "ndcg": "nDCG",
+    "ps_precision": "propensity-scored precision",
+    "ps_recall": "propensity-scored recall",
+    "ps_ndcg": "propensity-scored nDCG",
+}
+_GROUPS = {
+    "head": "the most frequent labels, a third of all occurrences",
+    "torso": "the labels of middle frequency, a third of all occurrences",
+    "tail": "the rarest labels, a third of all occurrences",
 }
 
 
@@ -184,43 +200,65 @@ def _at_k(family: str, k: int) -> MetricInfo:
     return MetricInfo(
         f"{family}_at_{k}",
         f"{title}@{k}",
-        f"{'nDCG' if family == 'ndcg' else family} at {k}",
+        f"{_FAMILY_WORDS.get(family, family)} at {k}",
         meaning.format(k=k),
         needs="scores",
         larger_is_better=True,
         in_brief=family == "precision" and k == 1,
+        of_many=family in ("precision", "ps_precision")
+        or (family in ("recall", "ndcg") and k == 5),
     )
 
 
-def _entries(ks: Sequence[int]) -> tuple[MetricInfo, ...]:
-    at_k = (_at_k(family, k) for family in _AT_K for k in ks)
-    return (*_PAPER, *_OTHERS, *at_k, *_DESCRIBING)
+def _by_frequency() -> tuple[MetricInfo, ...]:
+    """The entries of head, torso and tail."""
+    figures = {"macro_f1": ("Macro-F1", "F1 averaged over"), "recall": ("Recall", "recall of")}
+    return tuple(
+        MetricInfo(
+            f"{figure}_{group}",
+            f"{title} {group}",
+            f"{title if figure == 'macro_f1' else figure} of the {group}",
+            f"{meaning} {labels}",
+            needs="predictions",
+            larger_is_better=True,
+            in_brief=False,
+            of_many=True,
+        )
+        for figure, (title, meaning) in figures.items()
+        for group, labels in _GROUPS.items()
+    )
 
 
-_METRICS = {entry.name: entry for entry in _entries((1, 3, 5))}
+def _entries(ks: Sequence[int], *, of_frequencies: bool) -> tuple[MetricInfo, ...]:
+    families = [family for family in _AT_K if of_frequencies or not family.startswith("ps_")]
+    at_k = (_at_k(family, k) for family in families for k in ks)
+    groups = _by_frequency() if of_frequencies else ()
+    return (*_PAPER, *_OTHERS, *at_k, *groups, *_DESCRIBING)
+
+
+_METRICS = {entry.name: entry for entry in _entries((1, 3, 5), of_frequencies=True)}
 
 PAPER_METRICS: tuple[str, ...] = tuple(entry.name for entry in _PAPER)
 """The six metrics of the paper, in its order."""
 
 DECISION_METRICS: tuple[str, ...] = tuple(
-    entry.name
-    for entry in _METRICS.values()
-    if entry.needs_decision and entry.larger_is_better is not None
+    entry.name for entry in (*_PAPER, *_OTHERS) if entry.needs_decision
 )
 """The metrics that judge label sets: those a decoding rule can be fitted for."""
 
 
-def available(ks: Sequence[int] = (1, 3, 5)) -> tuple[str, ...]:
+def available(ks: Sequence[int] = (1, 3, 5), *, of_frequencies: bool = False) -> tuple[str, ...]:
     """The names of all metrics, in the order in which they are shown.
 
     Args:
         ks: which k to name precision, recall and nDCG at.
+        of_frequencies: also those that need the labels' frequencies in training.
 
     Examples:
         >>> available(ks=())[5:7]
         ('ranking_loss', 'hamming_loss')
     """
-    return tuple(entry.name for entry in _entries(ks))
+    return tuple(entry.name for entry in _entries(ks, of_frequencies=of_frequencies))
 
 
 def info(name: str) -> MetricInfo:
@@ -235,6 +273,6 @@ def info(name: str) -> MetricInfo:
         >>> info("precision_at_10").title
         'P@10'
     """
-    if at := re.fullmatch(r"(precision|recall|ndcg)_at_([1-9][0-9]{0,8})", str(name)):
+    if at := re.fullmatch(rf"({'|'.join(_AT_K)})_at_([1-9][0-9]{{0,8}})", str(name)):
         return _at_k(at[1], int(at[2]))
     return find("metric", name, _METRICS)

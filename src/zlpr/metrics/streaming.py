@@ -13,6 +13,8 @@ from zlpr.metrics._ranks import positive_ranks
 from zlpr.metrics._totals import Totals
 from zlpr.metrics.at_k import AtKTotals, check_ks
 from zlpr.metrics.classification import DecisionTotals, LabelReport
+from zlpr.metrics.frequency import FrequencyGroup, LabelFrequencies, by_frequency
+from zlpr.metrics.propensity import PropensityTotals
 from zlpr.metrics.ranking import RankingTotals
 from zlpr.metrics.registry import available
 
@@ -32,6 +34,8 @@ class MetricSet:
         num_labels: L, the width of every batch.
         empty: what empty cases count, see `zlpr.metrics.classification` and `ranking`.
         ks: which k to compute precision, recall and nDCG at.
+        frequencies: of the labels in training, for propensity-scored metrics and the figures of
+            head, torso and tail; None leaves these out.
 
     Examples:
         >>> metrics = MetricSet(num_labels=2)
@@ -42,13 +46,25 @@ class MetricSet:
     """
 
     def __init__(
-        self, num_labels: int, *, empty: Empty = "paper", ks: Sequence[int] = (1, 3, 5)
+        self,
+        num_labels: int,
+        *,
+        empty: Empty = "paper",
+        ks: Sequence[int] = (1, 3, 5),
+        frequencies: LabelFrequencies | None = None,
     ) -> None:
         check_empty(empty)
         check_ks(ks)
         if not isinstance(num_labels, int | np.integer) or num_labels < 1:
             raise ValueError(f"num_labels must be a whole number of at least 1, got {num_labels!r}")
+        if frequencies is not None and len(frequencies.counts) != num_labels:
+            raise ValueError(
+                f"frequencies are of {counted(len(frequencies.counts), 'label')}, "
+                f"expected {num_labels}"
+            )
         self.num_labels, self.empty, self.ks = num_labels, empty, tuple(ks)
+        self.frequencies = frequencies
+        self._weights = None if frequencies is None else 1 / frequencies.propensity
         self.reset()
 
     def reset(self) -> None:
@@ -56,6 +72,7 @@ class MetricSet:
         self._decisions = DecisionTotals.zero(self.num_labels)
         self._ranking = RankingTotals()
         self._at_k = AtKTotals.zero(self.ks)
+        self._propensity = PropensityTotals.zero(self.ks)
         self._seen = np.zeros(2, dtype=np.int64)  # samples, and true labels in all
 
     @property
@@ -70,7 +87,8 @@ class MetricSet:
 
         Args:
             y_true: true labels, shape (batch, labels), dense or CSR.
-            y_score: scores of the same shape, dense, or None to leave the ranking metrics out.
+            y_score: scores of the same shape, dense or `TopScores`, or None to leave the ranking
+                metrics out.
             y_pred: predicted labels of the same shape, dense or CSR, or None to leave the metrics
                 of label sets out.
 
@@ -80,16 +98,26 @@ class MetricSet:
         """
         if y_score is None and y_pred is None:
             raise ValueError("update needs y_score, y_pred or both")
-        batch = MetricSet(self.num_labels, empty=self.empty, ks=self.ks)
+        batch = self._without_samples()
         for block in blocks(y_true, y_score, y_pred, num_labels=self.num_labels):
             batch._seen += (len(block.true.counts), len(block.true.columns))
             if block.predicted is not None:
                 batch._decisions += DecisionTotals.of_block(block)
             if block.scores is not None:
-                ranks = positive_ranks(block.scores, block.true, above=bool(self.ks))
+                ranks = positive_ranks(
+                    block.scores, block.true, above=bool(self.ks), weights=self._weights
+                )
                 batch._ranking += RankingTotals.of_block(ranks)
                 batch._at_k += AtKTotals.of_block(ranks, self.ks)
+                if self._weights is not None and self.ks:
+                    batch._propensity += PropensityTotals.of_block(ranks, self.ks)
         self.merge(batch)
+
+    def _without_samples(self) -> "MetricSet":
+        """A set that counts alike and has seen nothing."""
+        return MetricSet(
+            self.num_labels, empty=self.empty, ks=self.ks, frequencies=self.frequencies
+        )
 
     def merge(self, other: "MetricSet") -> None:
         """Add the samples that another set has seen.
@@ -109,9 +137,12 @@ class MetricSet:
             here, there = getattr(self, name), getattr(other, name)
             if here != there:
                 raise ValueError(f"cannot merge: {name} is {here} here, {there} there")
+        if not _same(self.frequencies, other.frequencies):
+            raise ValueError("cannot merge: the labels' frequencies in training differ")
         self._decisions = self._decisions + other._decisions
         self._ranking = self._ranking + other._ranking
         self._at_k = self._at_k + other._at_k
+        self._propensity = self._propensity + other._propensity
         self._seen = self._seen + other._seen
 
     def all_reduce(
@@ -130,10 +161,11 @@ class MetricSet:
         Returns:
             A new `MetricSet`.
         """
-        reduced = MetricSet(self.num_labels, empty=self.empty, ks=self.ks)
+        reduced = self._without_samples()
         reduced._decisions = _all_reduce(self._decisions, group, device)
         reduced._ranking = _all_reduce(self._ranking, group, device)
         reduced._at_k = _all_reduce(self._at_k, group, device)
+        reduced._propensity = _all_reduce(self._propensity, group, device)
         seen = torch.tensor(self._seen, device=device)
         dist.all_reduce(seen, group=group)
         reduced._seen = seen.cpu().numpy()
@@ -149,19 +181,32 @@ class MetricSet:
             raise ValueError("no samples yet: call update first")
         figures = {**self._compute_decisions(), **self._compute_ranking()}
         figures["cardinality_true"] = float(self._seen[1] / self._seen[0])
-        return {name: figures[name] for name in available(self.ks) if name in figures}
+        names = available(self.ks, of_frequencies=True)
+        return {name: figures[name] for name in names if name in figures}
 
     def label_report(self) -> LabelReport:
         """Precision, recall, F1 and support of each label."""
         self._check_complete("y_pred", self._decisions.samples)
         return self._decisions.label_report(self.empty)
 
+    def by_frequency(self) -> tuple[FrequencyGroup, ...]:
+        """The figures of head, torso and tail; none without `frequencies`."""
+        if self.frequencies is None:
+            return ()
+        return by_frequency(self.label_report(), self.frequencies)
+
     def _compute_decisions(self) -> dict[str, float]:
         totals, empty = self._decisions, self.empty
         if totals.samples == 0:
             return {}
         self._check_complete("y_pred", totals.samples)
+        groups = {
+            f"{figure}_{group.name}": getattr(group, figure)
+            for group in self.by_frequency()
+            for figure in group.figures
+        }
         return {
+            **groups,
             "subset_accuracy": totals.subset_accuracy(),
             "example_f1": totals.example_f1(empty),
             "micro_f1": totals.micro_f1(empty),
@@ -189,6 +234,11 @@ class MetricSet:
             figures |= {
                 f"{name}_at_{k}": float(mean) for k, mean in zip(self.ks, means, strict=True)
             }
+            if self.frequencies is not None:
+                weighed = self._propensity.means(name)
+                figures |= {
+                    f"ps_{name}_at_{k}": float(x) for k, x in zip(self.ks, weighed, strict=True)
+                }
         return figures
 
     def _check_complete(self, argument: str, samples: int) -> None:
@@ -197,6 +247,14 @@ class MetricSet:
                 f"{argument} was given for {samples} of {counted(self.samples, 'sample')}; "
                 "give it in every update or in none"
             )
+
+
+def _same(one: LabelFrequencies | None, other: LabelFrequencies | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return (one.samples, one.a, one.b) == (other.samples, other.a, other.b) and np.array_equal(
+        one.counts, other.counts
+    )
 
 
 def _all_reduce(
@@ -218,15 +276,18 @@ def evaluate(
     *,
     empty: Empty = "paper",
     ks: Sequence[int] = (1, 3, 5),
+    frequencies: LabelFrequencies | None = None,
 ) -> dict[str, float]:
     """Every metric of one set of samples: `MetricSet` in one call.
 
     Args:
         y_true: true labels, shape (samples, labels), dense or CSR.
-        y_score: scores of the same shape, dense, or None to leave the ranking metrics out.
+        y_score: scores of the same shape, dense or `TopScores`, or None to leave the ranking
+            metrics out.
         y_pred: predicted labels of the same shape, or None to leave the metrics of sets out.
         empty: what empty cases count.
         ks: which k to compute precision, recall and nDCG at.
+        frequencies: of the labels in training, see `MetricSet`.
 
     Returns:
         Name of each metric and its value.
@@ -238,6 +299,6 @@ def evaluate(
     samples, labels = as_labels("y_true", y_true).shape
     if samples == 0 or labels == 0:
         raise ValueError(f"there is nothing to measure: y_true has shape ({samples}, {labels})")
-    metrics = MetricSet(labels, empty=empty, ks=ks)
+    metrics = MetricSet(labels, empty=empty, ks=ks, frequencies=frequencies)
     metrics.update(y_true, y_score, y_pred)
     return metrics.compute()

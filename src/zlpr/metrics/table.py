@@ -43,16 +43,19 @@ def figure_rows(figures: Figures) -> tuple[list[str], list[list[str]]]:
         figures: what `MetricSet.compute()` gave, by the name of the part.
 
     Returns:
-        The headers, and the rows of those metrics in brief that any part has.
+        The headers, and the rows of those metrics in brief that any part has; where figures by
+        the labels' frequency are among them, also what is of interest with many labels.
 
     Examples:
         >>> figure_rows({"test": {"micro_f1": 0.5, "ranking_loss": 0.25}})
         (['metric', 'test'], [['Micro-F1', '0.5000'], ['ranking loss ↓', '0.2500']])
     """
     rows = []
-    for metric in map(info, available()):
+    many = any("ps_precision_at_1" in part for part in figures.values())
+    for metric in map(info, available(of_frequencies=True)):
         values = [part.get(metric.name) for part in figures.values()]
-        if metric.in_brief and any(value is not None for value in values):
+        brief = metric.in_brief or (many and metric.of_many)
+        if brief and any(value is not None for value in values):
             arrow = " ↓" if metric.sign < 0 else ""
             rows.append([metric.words + arrow, *map(shown, values)])
     return ["metric", *figures], rows

@@ -1,4 +1,4 @@
-"""Scores of a few candidates of each sample, in place of a matrix over all labels."""
+"""Scores of a few candidates of each sample, and label sets, without a matrix over all labels."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["TopScores"]
+__all__ = ["LabelLists", "TopScores"]
 
 CHECKED_CELLS = 1 << 20
 """Cells that are looked at together, so that a check takes a few megabytes."""
@@ -61,7 +61,7 @@ class TopScores:
             rows: a slice, or an array of indices or booleans.
         """
         chosen: Any = rows if isinstance(rows, slice) else np.asarray(rows)
-        return TopScores(self.labels[chosen], self.scores[chosen], self.num_labels)
+        return self._with(self.labels[chosen], self.scores[chosen])
 
     @classmethod
     def of(cls, scores: ArrayLike, k: int) -> "TopScores":
@@ -83,11 +83,114 @@ class TopScores:
         labels = np.argsort(-dense, axis=1, kind="stable")[:, :k]
         return cls(labels, np.take_along_axis(dense, labels, axis=1), dense.shape[1])
 
+    def by_label(self) -> "TopScores":
+        """The same with each sample's candidates in ascending order of labels, -1 last.
+
+        Examples:
+            >>> few = TopScores(np.array([[2, -1, 0]]), np.array([[3.0, -np.inf, 0.5]]), 4)
+            >>> few.by_label().labels
+            array([[ 0,  2, -1]])
+        """
+        ascending = np.where(self.labels < 0, self.num_labels, self.labels)
+        if (ascending[:, 1:] >= ascending[:, :-1]).all():
+            return self
+        order = np.argsort(ascending, axis=1)
+        labels = np.take_along_axis(self.labels, order, axis=1)
+        return self._with(labels, np.take_along_axis(self.scores, order, axis=1))
+
+    def find(
+        self, rows: NDArray[np.int64], columns: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Where labels stand among the candidates, of scores that are ordered `by_label`.
+
+        Args:
+            rows: a sample each, shape (labels,).
+            columns: a label of it each, same shape.
+
+        Returns:
+            Places in the flattened candidates, any where there is none, and whether there is one.
+        """
+        if self.labels.size == 0:
+            return np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=bool)
+        stride = self.num_labels + 1  # the last for what is no candidate
+        held = np.where(self.labels < 0, self.num_labels, self.labels).astype(np.int64)
+        held += stride * np.arange(len(held))[:, None]
+        wanted = rows * stride + columns
+        place = np.minimum(np.searchsorted(held.ravel(), wanted), held.size - 1)
+        return place, held.ravel()[place] == wanted
+
+    def with_scores(self, scores: NDArray[np.floating[Any]]) -> "TopScores":
+        """Other scores of the same candidates, such as their probabilities."""
+        return TopScores(self.labels, scores, self.num_labels)
+
+    def chosen(self, chosen: NDArray[np.bool_]) -> "LabelLists":
+        """Label sets from a choice among candidates that are ordered `by_label`.
+
+        Args:
+            chosen: of the shape of `labels`; what has a score of -inf is never taken.
+        """
+        taken = chosen & (self.scores > -np.inf)
+        starts = np.append(0, np.cumsum(np.count_nonzero(taken, axis=1)))
+        return LabelLists(starts, self.labels[taken].astype(np.int64), self.num_labels)
+
+    def _with(self, labels: Any, scores: Any) -> "TopScores":
+        """Rows that were checked already."""
+        made = object.__new__(TopScores)
+        made.__dict__.update(labels=labels, scores=scores, num_labels=self.num_labels)
+        return made
+
     def to_dense(self) -> NDArray[np.floating[Any]]:
         """The matrix of shape (samples, labels) that this stands for: for tests and small data."""
         dense = np.full(self.shape, -np.inf, dtype=self.scores.dtype)
         rows, places = np.nonzero(self.labels >= 0)
         dense[rows, self.labels[rows, places]] = self.scores[rows, places]
+        return dense
+
+
+@dataclass(frozen=True, eq=False)
+class LabelLists:
+    """Label sets of samples, each as a list of label indices, in the layout of a CSR matrix.
+
+    What a decoding rule makes of `TopScores`. Metrics take it wherever they take labels, and
+    `scipy.sparse.csr_array((sets.data, sets.indices, sets.indptr), shape=sets.shape)` is the same.
+
+    Args:
+        indptr: where each sample's labels start in `indices`, shape (samples + 1,).
+        indices: labels, in ascending order within a sample.
+        num_labels: L.
+
+    Examples:
+        >>> sets = LabelLists(np.array([0, 2, 2]), np.array([1, 3]), 4)
+        >>> sets.shape, sets[0].tolist(), sets[1].tolist()
+        ((2, 4), [1, 3], [])
+    """
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int64]
+    num_labels: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Samples and labels."""
+        return len(self.indptr) - 1, self.num_labels
+
+    @property
+    def data(self) -> NDArray[np.bool_]:
+        """True for every label that is listed."""
+        return np.ones(len(self.indices), dtype=bool)
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    def __getitem__(self, sample: int) -> NDArray[np.int64]:
+        """The labels of a sample."""
+        row = range(len(self))[sample]
+        return self.indices[self.indptr[row] : self.indptr[row + 1]]
+
+    def to_dense(self) -> NDArray[np.bool_]:
+        """Booleans of shape (samples, labels): for tests and small data."""
+        dense = np.zeros(self.shape, dtype=bool)
+        dense[np.repeat(np.arange(len(self)), np.diff(self.indptr)), self.indices] = True
         return dense
 
 

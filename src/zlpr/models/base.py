@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zlpr import decoding
+from zlpr.metrics import LabelFrequencies, LabelLists, TopScores
 from zlpr.models.explanation import Explanation, Parts, explain, parts_by_occlusion
 
 
@@ -28,6 +29,7 @@ class TrainingRecord:
         seconds: training time.
         decision: which decoding rule was chosen, for what, and what the others reached; what
             makes the probabilities, under "probabilities".
+        frequencies: of the labels in training; None in a folder of before they were kept.
     """
 
     loss: str
@@ -38,6 +40,7 @@ class TrainingRecord:
     metrics: dict[str, dict[str, float]] = field(default_factory=dict)
     seconds: float = 0.0
     decision: Mapping[str, Any] = field(default_factory=dict)
+    frequencies: LabelFrequencies | None = None
 
 
 class FittedModel(abc.ABC):
@@ -70,8 +73,8 @@ class FittedModel(abc.ABC):
         """Inputs as the model reads them: features, or tokens."""
 
     @abc.abstractmethod
-    def score(self, read: Any) -> NDArray[np.float32]:
-        """Scores of shape (samples, labels) of what `read` gave."""
+    def score(self, read: Any) -> NDArray[np.float32] | TopScores:
+        """Scores of shape (samples, labels) of what `read` gave, or those of candidates alone."""
 
     def features(self, read: Any) -> decoding.Features | None:
         """What a decoding rule may read of the samples beside their scores, (samples, columns).
@@ -91,19 +94,26 @@ class FittedModel(abc.ABC):
     ) -> "FittedModel":
         """Read what `save_parts` wrote; `shared` holds this class's own constructor arguments."""
 
-    def predict_scores(self, inputs: Any) -> NDArray[np.float32]:
-        """Scores of shape (samples, labels)."""
+    def predict_scores(self, inputs: Any) -> NDArray[np.float32] | TopScores:
+        """Scores of shape (samples, labels); `TopScores` from a kind that scores candidates."""
         return self.score(self.read(inputs))
 
-    def predict_proba(self, inputs: Any) -> NDArray[np.float32]:
-        """Probabilities of shape (samples, labels), fitted on validation data."""
-        return np.asarray(self.calibrator(self.predict_scores(inputs)), dtype=np.float32)
+    def predict_proba(self, inputs: Any) -> NDArray[np.float32] | TopScores:
+        """Probabilities of shape (samples, labels), fitted on validation data.
+
+        Of a kind that scores candidates, `TopScores` that hold their probabilities; any other
+        label has the probability 0.
+        """
+        scores = self.predict_scores(inputs)
+        if isinstance(scores, TopScores):
+            return self.calibrator(scores)
+        return np.asarray(self.calibrator(scores), dtype=np.float32)
 
     def predict(self, inputs: Any) -> list[tuple[str, ...]]:
         """The label names of each sample."""
         read = self.read(inputs)
-        chosen = np.asarray(self.decoder(self.score(read), features=self.features(read)))
-        return [tuple(self.label_names[i] for i in np.flatnonzero(row)) for row in chosen]
+        chosen = self.decoder(self.score(read), features=self.features(read))
+        return [tuple(self.label_names[i] for i in row) for row in lists_of(chosen)]
 
     def explain(
         self, sample: Any, label: str | None = None, top: int = 10
@@ -134,3 +144,11 @@ class FittedModel(abc.ABC):
         from zlpr.models.folder import save
 
         save(self, folder, overwrite=overwrite)
+
+
+def lists_of(chosen: NDArray[np.bool_] | LabelLists) -> list[list[int]]:
+    """The labels of each sample, from what a rule decided."""
+    if isinstance(chosen, LabelLists):
+        ends = zip(chosen.indptr[:-1], chosen.indptr[1:], strict=True)
+        return [chosen.indices[first:last].tolist() for first, last in ends]
+    return [np.flatnonzero(row).tolist() for row in chosen]

@@ -122,6 +122,11 @@ def refit_note(record: "TrainingRecord") -> list[str]:
     """That a model was at last trained on its validation data too, in a sentence, where it was."""
     if not (record.settings.get("refit") and "validation" in record.metrics):
         return []
+    if "folds" in record.chosen:
+        return [
+            f"The validation figures are of training and validation part together, in "
+            f"{record.chosen['folds']:g} folds, each scored by a fit that had not seen it."
+        ]
     return ["The validation figures are from before the last fit, which had that part as well."]
 
 

@@ -4,10 +4,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from zlpr._errors import UserError
 from zlpr.models.embedding_cache import embed
 from zlpr.models.encoder import Encoder, copy_encoder, find_encoder
-from zlpr.models.explanation import Parts, parts_by_occlusion
+from zlpr.models.explanation import Parts
 from zlpr.models.inputs import list_texts
 from zlpr.models.linear import LinearModel, load_layer
 from zlpr.models.mixed_matrix import MixedMatrix
@@ -38,9 +40,17 @@ class EmbedModel(LinearModel):
             raise AssertionError("this kind reads texts")
         return MixedMatrix(self.text_features.transform(texts), embed(self.encoder, texts))
 
-    def parts(self, sample: Any, read: Any, labels: Sequence[int]) -> Parts:
-        """What scores lose without each word: embeddings are no sum over words."""
-        return parts_by_occlusion(self, sample, labels)
+    def parts(self, sample: Any, read: MixedMatrix, labels: Sequence[int]) -> Parts:
+        """The n-grams as in the linear model, and the embedding as one part of its own."""
+        ngrams = super().parts(sample, read.left, labels)
+        weights = self.weight[read.left.shape[1] :][:, labels].astype(np.float64)
+        whole = read.right[:1].astype(np.float64) @ weights
+        return Parts(
+            [*ngrams.names, f"the embedding by {self.encoder.name}"],
+            np.concatenate([ngrams.values, whole]),
+            ngrams.bias,
+            [*(ngrams.places or ()), []],
+        )
 
     def save_parts(self, folder: Path) -> dict[str, Any]:
         """Write the weights, the vocabulary and, where asked to, the encoder."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from zlpr._errors import UserError
 from zlpr._names import unknown
+from zlpr.metrics import LabelLists, TopScores
 
 if TYPE_CHECKING:
     from zlpr.models.base import FittedModel
@@ -77,6 +78,7 @@ class Explanation:
         rest: what all other parts add.
         words: of a text, what each word adds with the n-grams it is part of, in the order of the
             text; a letter in place of a word where the text has no spaces.
+        elsewhere: of a text, the parts that stand at no word, such as an embedding.
         approximates: how this was found where it is no exact account; empty where it is.
     """
 
@@ -88,6 +90,7 @@ class Explanation:
     contributions: tuple[Contribution, ...]
     rest: float
     words: tuple[Place, ...] = field(default=(), repr=False)
+    elsewhere: tuple[Contribution, ...] = ()
     approximates: str = ""
 
 
@@ -111,13 +114,17 @@ def explain(
         raise unknown("label", label, model.label_names)
     inputs = [sample] if isinstance(sample, str) else np.atleast_2d(sample)
     read = model.read(inputs)
-    scores = model.score(read)
-    if len(scores) != 1:
-        raise UserError(f"explain takes one sample, got {len(scores)}")
-    predicted = np.asarray(model.decoder(scores, features=model.features(read)))[0]
-    probabilities = np.asarray(model.calibrator(scores))[0]
+    given = model.score(read)
+    if len(given) != 1:
+        raise UserError(f"explain takes one sample, got {len(given)}")
+    # Of one sample, the scores of all labels are few numbers even where these are many.
+    scores = _of_all_labels(given)
+    predicted = _of_all_labels(model.decoder(given, features=model.features(read)))[0]
+    probabilities = np.maximum(_of_all_labels(model.calibrator(given))[0], 0)
     if label is not None:
         shown = [model.label_names.index(label)]
+        if scores[0, shown[0]] == -np.inf:
+            raise UserError(f"{label!r} is no candidate of this sample: the model did not score it")
     else:
         shown = sorted(np.flatnonzero(predicted).tolist(), key=lambda i: -scores[0, i])
         shown = shown or [int(scores[0].argmax())]
@@ -135,6 +142,12 @@ def explain(
         )
         for column, number in enumerate(shown)
     )
+
+
+def _of_all_labels(values: Any) -> NDArray[Any]:
+    """Scores, probabilities or label sets as a matrix."""
+    sparse = isinstance(values, TopScores | LabelLists)
+    return values.to_dense() if sparse else np.asarray(values)
 
 
 def _explanation(
@@ -159,6 +172,11 @@ def _explanation(
         listed,
         score - bias - sum(part.value for part in listed),
         () if parts.places is None else spread(text, parts.places, values),
+        tuple(
+            Contribution(name, value)
+            for name, places, value in zip(parts.names, parts.places or (), values, strict=False)
+            if not places
+        ),
         parts.approximates,
     )
 
@@ -174,7 +192,13 @@ def parts_by_occlusion(model: "FittedModel", text: Any, labels: Sequence[int]) -
     size = -(-len(words) // MOST_OCCLUSIONS) or 1
     stretches = [(group[0][0], group[-1][1]) for group in _groups(words, size)]
     without = [text[:start] + text[end:] for start, end in stretches]
-    scores = model.predict_scores([text, "", *without])[:, labels].astype(np.float64)
+    given = model.predict_scores([text, "", *without])
+    if isinstance(given, TopScores):  # what is no candidate is below all that are
+        lowest = np.min(given.scores, axis=1, where=given.labels >= 0, initial=np.inf)
+        scores = np.stack([_of_all_labels(given[i : i + 1])[0, labels] for i in range(len(given))])
+        scores = np.where(scores == -np.inf, lowest[:, None], scores).astype(np.float64)
+    else:
+        scores = given[:, labels].astype(np.float64)
     return Parts(
         [text[start:end] for start, end in stretches],
         scores[0] - scores[2:],

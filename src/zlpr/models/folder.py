@@ -18,10 +18,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from zlpr import __version__, decoding
 from zlpr._atomic import behind_link, folder_beside, locked
+from zlpr._counted import counted
 from zlpr._digest import file_digest
 from zlpr._errors import UserError
+from zlpr.metrics import LabelFrequencies
 from zlpr.models.base import FittedModel, TrainingRecord
 from zlpr.models.card import empty_of, model_card
 from zlpr.models.registry import saved_as
@@ -72,6 +76,7 @@ def save(model: FittedModel, folder: str | os.PathLike[str], *, overwrite: bool 
                 "data": dict(record.data),
                 "seconds": record.seconds,
                 "decision": dict(record.decision),
+                "frequencies": _frequencies_to_json(record.frequencies),
             },
             "files": {
                 path.relative_to(beside).as_posix(): file_digest(path)
@@ -146,9 +151,28 @@ def _read_model(folder: Path, config: Mapping[str, Any]) -> FittedModel:
             metrics=_read_metrics(folder),
             seconds=training["seconds"],
             decision=training.get("decision", {}),
+            frequencies=_frequencies_from_json(training.get("frequencies"), len(names)),
         ),
     }
     return saved_as(config["zlpr_model"]).load_class().load_parts(folder, config, shared)
+
+
+def _frequencies_to_json(frequencies: LabelFrequencies | None) -> dict[str, Any] | None:
+    if frequencies is None:
+        return None
+    return {"samples": frequencies.samples, "counts": frequencies.counts.tolist()}
+
+
+def _frequencies_from_json(plain: Any, num_labels: int) -> LabelFrequencies | None:
+    """How often labels were seen in training; a folder of before this was kept has none."""
+    if plain is None:
+        return None
+    counts, samples = plain["counts"], plain["samples"]
+    if not all(type(count) is int for count in (samples, *counts)):
+        raise ValueError("frequencies: expected whole numbers")
+    if len(counts) != num_labels:
+        raise ValueError(f"frequencies: of {counted(len(counts), 'label')}, expected {num_labels}")
+    return LabelFrequencies(np.array(counts, dtype=np.int64), samples)
 
 
 def _check_numbers(names: Sequence[str], label2id: object) -> None:

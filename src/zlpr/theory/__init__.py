@@ -5,6 +5,14 @@ Needs scipy for the two piecewise linear losses with more than six labels:
 """
 
 from zlpr.theory.coupling import coupled_scores, equal_marginals
+from zlpr.theory.equations import (
+    Maximum,
+    Term,
+    expansion,
+    maxima,
+    zlpr_gradient,
+    zlpr_over_pairs,
+)
 from zlpr.theory.joint import independent, label_vectors, marginals, random_joint
 from zlpr.theory.link import LinkPoint, link
 from zlpr.theory.regret import Regret, best_possible, measure, not_worse, regrets
@@ -14,16 +22,20 @@ from zlpr.theory.terms import Shares, negative_shares
 
 __all__ = [
     "LinkPoint",
+    "Maximum",
     "Regret",
     "RuleRegret",
     "Shares",
+    "Term",
     "best_possible",
     "coupled_scores",
     "equal_marginals",
+    "expansion",
     "independent",
     "label_vectors",
     "link",
     "marginals",
+    "maxima",
     "measure",
     "negative_shares",
     "not_worse",
@@ -31,4 +43,6 @@ __all__ = [
     "regrets",
     "risk_minimiser",
     "rule_regrets",
+    "zlpr_gradient",
+    "zlpr_over_pairs",
 ]

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from zlpr.data import Dataset
     from zlpr.decoding import Features
+    from zlpr.metrics import TopScores
     from zlpr.models.base import FittedModel
 
 
@@ -57,17 +58,20 @@ class Trained:
         model: with its weights, not yet with a fitted decoder and calibrator.
         history: what happened, in order.
         chosen: what validation chose, such as {"regularisation": 0.3} or {"epoch": 4}.
-        validation_scores: the model's scores of the validation samples, (samples, labels).
+        validation_scores: the model's scores of the validation samples, (samples, labels), or of
+            their candidates.
         validation_features: of the same samples, as the model's `features` gives them.
+        validation_labels: of the same samples, where these are others than the validation part.
         num_features: columns of what the model makes of a sample, or its width.
     """
 
     model: "FittedModel"
     history: tuple[TrainingProgress, ...]
     chosen: Mapping[str, float]
-    validation_scores: "NDArray[np.float32]"
+    validation_scores: "NDArray[np.float32] | TopScores"
     num_features: int
     validation_features: "Features | None" = None
+    validation_labels: Any = None
 
 
 class ModelTrainer(abc.ABC):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self, get_args
 
 from zlpr._errors import UserError
+from zlpr._named_values import name_with_values
 from zlpr._names import unknown
 from zlpr._typed_json import from_plain
 from zlpr.models.registry import DEFAULT, NO_LOSS, available, kind_of
@@ -46,7 +47,8 @@ class TrainingConfig:
 
     Attributes:
         model: a kind of `zlpr.models`, as `linear`, `embed:NAME_OR_PATH` or `hf:NAME_OR_PATH`.
-        loss: a name of the losses' registry; `NO_LOSS` for a kind that has that as its default.
+        loss: a name of the losses' registry, with parameters behind it as in
+            `zlpr:pos_weight=2.7`; `NO_LOSS` for a kind that has that as its default.
         loss_params: the loss's own parameters, such as `{"pos_weight": 2.7}`.
         seed: of initialisation, shuffling and dropout; the same seed gives the same bits.
         decode: the rule that turns scores into label sets. "auto" takes the one that
@@ -74,7 +76,9 @@ class TrainingConfig:
     """
 
     model: str = DEFAULT
-    loss: str = setting("zlpr", "a name from 'zlpr losses'")
+    loss: str = setting(
+        "zlpr", "a name from 'zlpr losses', with parameters as in zlpr:pos_weight=2.7"
+    )
     loss_params: Mapping[str, Any] = field(default_factory=dict)
     seed: int = setting(0, "of initialisation, shuffling and dropout")
     decode: str = setting(
@@ -120,6 +124,7 @@ class TrainingConfig:
         from zlpr import decoding, losses, metrics
 
         kind = kind_of(self.model)
+        self._spell_loss_out()
         if not self.takes_loss() and (self.loss != NO_LOSS or self.loss_params):
             raise UserError(f"model {kind.name} is not trained with a loss; leave it out")
         if not 0 <= self.seed < MOST_SEEDS:
@@ -159,6 +164,14 @@ class TrainingConfig:
             )
         self._check_decisions_by_hand()
 
+    def _spell_loss_out(self) -> None:
+        """`loss="zlpr:pos_weight=2.7"` as a name and parameters."""
+        name, params = name_with_values(self.loss, f"loss {self.loss!r}:")
+        if twice := set(params) & set(self.loss_params):
+            raise UserError(f"loss {self.loss!r}: {', '.join(sorted(twice))} given twice")
+        object.__setattr__(self, "loss", name)
+        object.__setattr__(self, "loss_params", {**params, **self.loss_params})
+
     def _check_decisions_by_hand(self) -> None:
         from zlpr import decoding
 
@@ -180,7 +193,10 @@ class TrainingConfig:
     @property
     def scored_as(self) -> str:
         """The loss whose bound and link the scores have; without one they are log-odds."""
-        return self.loss if self.takes_loss() else "bce"
+        if not self.takes_loss():
+            return "bce"
+        inner = self.loss_params.get("loss")  # of one around another
+        return inner if isinstance(inner, str) else self.loss
 
     @property
     def decision_metric(self) -> str:

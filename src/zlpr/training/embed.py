@@ -15,15 +15,21 @@ if TYPE_CHECKING:
     from zlpr.data import Dataset
     from zlpr.training.embedded_features import EmbeddedFeatures
 
+FEW, FEW_FOLDS = 100, 5
+"""Validation samples below which everything is chosen by cross-validation, and its folds."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class EmbedConfig(LinearConfig):
-    """Settings of the linear model over embeddings; those of the linear model and three more.
+    """Settings of the linear model over embeddings; those of the linear model and four more.
 
     Attributes:
         embedding_scale: the length of an embedding beside n-grams, of which words and parts of
             words each have the length 1; None chooses it on validation.
         max_length: tokens read of a text; None reads what the encoder's folder says.
+        folds: choose by cross-validation over training and validation part together, in so many
+            folds, instead of on the validation part; None takes `FEW_FOLDS` where that has fewer
+            than `FEW` samples, and 0 never does.
         copy_encoder: whether the model folder holds the encoder itself, or names it.
     """
 
@@ -35,6 +41,12 @@ class EmbedConfig(LinearConfig):
     max_length: int | None = setting(
         None, "read of a text; up to 512, or what the encoder says", metavar="TOKENS"
     )
+    folds: int | None = setting(
+        None,
+        "cross-validate over training and validation data in so many folds; where not given, "
+        f"{FEW_FOLDS} with fewer than {FEW} validation samples and none with more",
+        metavar="N",
+    )
     copy_encoder: bool = setting(
         False, "write the encoder into the model folder, which then needs no other"
     )
@@ -42,6 +54,16 @@ class EmbedConfig(LinearConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_above_zero(self, ("embedding_scale", "max_length"))
+        if self.folds is not None and (self.folds < 0 or self.folds == 1):
+            raise UserError(f"folds {self.folds}: expected 0, or at least 2")
+        if self.folds and not self.refit:
+            raise UserError("folds: the model is fitted to both parts then; leave refit on")
+
+    def folds_for(self, validation_samples: int) -> int:
+        """Folds to choose by; 0 where the validation part is enough to choose on."""
+        if self.folds is not None:
+            return self.folds
+        return FEW_FOLDS if validation_samples < FEW and self.refit else 0
 
 
 class EmbedTrainer(ModelTrainer):

@@ -24,6 +24,7 @@ from zlpr.models.features import Matrix
 from zlpr.models.mixed_matrix import MixedMatrix
 from zlpr.models.registry import argument_of
 from zlpr.training.base import ProgressCallback, Trained
+from zlpr.training.cross_fitting import fit_layer_in_folds
 from zlpr.training.embed import EmbedConfig
 from zlpr.training.linear_features import ExtractedFeatures, Scaling, extract_features
 from zlpr.training.regularisation import fit_layer
@@ -113,15 +114,19 @@ def train_embedded(
     progress: ProgressCallback | None = None,
 ) -> Trained:
     """Fit the weights at the regularisation and the scale that validation finds best."""
-    layer = fit_layer(
-        train,
-        validation,
-        config,
-        features,
-        run={**run, "encoder": features.encoder.fingerprint},
-        checkpoint=checkpoint,
-        progress=progress,
-    )
+    folds = config.folds_for(len(validation))
+    if folds:
+        layer = fit_layer_in_folds(train, validation, config, features, folds, progress)
+    else:
+        layer = fit_layer(
+            train,
+            validation,
+            config,
+            features,
+            run={**run, "encoder": features.encoder.fingerprint},
+            checkpoint=checkpoint,
+            progress=progress,
+        )
     model = EmbedModel(
         train.label_names,
         layer.weight,
@@ -131,7 +136,8 @@ def train_embedded(
         copies_encoder=config.copy_encoder,
         record=TrainingRecord(loss=config.loss),
     )
-    return layer.trained(model, features.validation_as_given(validation.inputs))
+    given = features.given[1]
+    return layer.trained(model, features.given[0].below(given) if folds else given)
 
 
 def _scaling(train: MixedMatrix, scale: float) -> Scaling:

@@ -9,9 +9,9 @@ scores `s` of a sample, `l` the loss and `D` the divergence between two score ve
   the scores that leave it; so do Sun et al. (2020), "Mixup-Transformer", mix texts;
 - R-Drop `a` (Liang et al., 2021): two passes under different dropout give `s'` and `s''`; the
   objective is `(l(s') + l(s'')) / 2 + a / 4 [D(s', s'') + D(s'', s')]`, half of the authors' sum,
-  so that the loss keeps its scale;
+  so that the loss keeps its scale; `a` is the same in `--r-drop`, in settings and in `Extras`;
 - virtual adversarial training `a` (Miyato et al., 2018): adds `a D(s(x), s(x + r))` with `r` the
-  step of length `RADIUS` on the token embeddings that changes the scores most, found by power
+  step of length `radius` on the token embeddings that changes the scores most, found by power
   iteration. No gradient through `s(x)`; both passes without dropout, whose noise is R-Drop's.
 
 `D` is the Kullback-Leibler divergence between independent labels whose probabilities are the
@@ -30,10 +30,8 @@ from torch import Tensor, nn
 from zlpr._errors import UserError
 from zlpr.losses import registry, zlpr_divergence
 from zlpr.training.linear import LinearConfig
-from zlpr.training.transformer import TransformerConfig
+from zlpr.training.transformer import RADIUS, TransformerConfig
 
-RADIUS = 1.0
-"""Length of the adversarial step over a text's token embeddings, each of which is about as long."""
 PROBE = 0.01  # length of the trial step whose gradient the power iteration follows
 
 
@@ -47,6 +45,7 @@ class Extras:
         r_drop: weight of the divergence between two dropout passes.
         vat: weight of the divergence under the adversarial step.
         power_iterations: of the adversarial step's search.
+        radius: length of the adversarial step.
         link_scale: `k` in the probability `sigma(k s)` that the divergence compares; None where
             neither r_drop nor vat is on, or to take that of a loss given by name.
 
@@ -60,6 +59,7 @@ class Extras:
     r_drop: float = 0.0
     vat: float = 0.0
     power_iterations: int = 1
+    radius: float = RADIUS
     link_scale: float | None = None
 
     @classmethod
@@ -70,7 +70,9 @@ class Extras:
             mixup=config.mixup,
             r_drop=config.r_drop,
             vat=config.vat,
-        ).linked(config.loss)
+            power_iterations=config.vat_iterations,
+            radius=config.vat_radius,
+        ).linked(config.scored_as)
 
     def linked(self, loss: str) -> "Extras":
         """These extras with the link of a loss of the registry, where they compare probabilities.
@@ -198,7 +200,7 @@ def adversarial_divergence(
                 return extras.divergence(clean, _scores(network, inputs))
 
         start = torch.randn(shape).to(clean.device) * mask
-        step = adversarial_step(moved, start, extras.power_iterations)
+        step = adversarial_step(moved, start, extras.power_iterations, extras.radius)
         with adding(embedding, step):
             return extras.divergence(clean, _scores(model, inputs))
 
@@ -210,9 +212,9 @@ def _where_read(inputs: dict[str, Tensor]) -> Tensor:
 
 
 def adversarial_step(
-    divergence: Callable[[Tensor], Tensor], start: Tensor, iterations: int
+    divergence: Callable[[Tensor], Tensor], start: Tensor, iterations: int, radius: float = RADIUS
 ) -> Tensor:
-    r"""The step of length `RADIUS` per sample that raises a divergence most, by power iteration.
+    r"""The step of a length per sample that raises a divergence most, by power iteration.
 
     A divergence has no gradient at 0, so its growth there is `r^T H r / 2`, largest along the
     Hessian's first eigenvector; the gradient at a small step `d` is `H d`, one power iteration.
@@ -221,6 +223,7 @@ def adversarial_step(
         divergence: from steps (samples, tokens, width) to one number per sample.
         start: where the iteration starts, not 0.
         iterations: how many gradients to follow.
+        radius: the step's length.
     """
     direction = unit(start)
     for _ in range(iterations):
@@ -228,7 +231,7 @@ def adversarial_step(
             probe = (PROBE * direction).requires_grad_()
             (gradient,) = torch.autograd.grad(divergence(probe).sum(), probe)
         direction = unit(gradient)
-    return RADIUS * direction
+    return radius * direction
 
 
 def unit(steps: Tensor) -> Tensor:

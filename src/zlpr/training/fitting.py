@@ -10,6 +10,7 @@ from zlpr import decoding
 from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.data import Dataset
+from zlpr.metrics import LabelFrequencies
 from zlpr.models.base import FittedModel, TrainingRecord
 from zlpr.models.registry import kind_of
 from zlpr.training.base import ProgressCallback, ReadInputs, Trained, TrainingProgress
@@ -121,8 +122,11 @@ def fit_parts(
             shutil.rmtree(checkpoint, ignore_errors=True)
         raise
     model = trained.model
+    labels = trained.validation_labels
     validation = ScoredPart(
-        parts.validation.labels, trained.validation_scores, trained.validation_features
+        parts.validation.labels if labels is None else labels,
+        trained.validation_scores,
+        trained.validation_features,
     )
     choice = choose_rule(config, parts.train.labels, validation)
     probabilities = choose_probabilities(config.scored_as, parts.train.labels, validation)
@@ -149,7 +153,8 @@ def _recorded(
 ) -> FitResult:
     """The figures, written into the model's record."""
     model = trained.model
-    figures = judge(config.scored_as, model.decoder, judged, config.convention)
+    frequencies = LabelFrequencies.of(parts.train.labels)
+    figures = judge(config.scored_as, model.decoder, judged, config.convention, frequencies)
     model.record = TrainingRecord(
         loss=config.loss,
         loss_params=dict(config.loss_params),
@@ -159,6 +164,7 @@ def _recorded(
         metrics=figures,
         seconds=seconds,
         decision={**choice.to_dict(), "probabilities": probabilities.to_dict()},
+        frequencies=frequencies,
     )
     return FitResult(
         model=model,

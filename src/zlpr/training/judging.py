@@ -17,17 +17,17 @@ class ScoredPart:
 
     Attributes:
         truth: labels, CSR.
-        scores: of the same shape, (samples, labels).
+        scores: of the same shape, (samples, labels), or of candidates.
         features: what a decoding rule may read beside them, where the model has it.
     """
 
     truth: Any
-    scores: NDArray[np.float32]
+    scores: NDArray[np.float32] | metrics.TopScores
     features: decoding.Features | None = None
 
-    def decided(self, rule: decoding.Rule) -> NDArray[np.bool_]:
+    def decided(self, rule: decoding.Rule) -> NDArray[np.bool_] | metrics.LabelLists:
         """The label sets by a rule."""
-        return np.asarray(rule(self.scores, features=self.features))
+        return rule(self.scores, features=self.features)
 
 
 def own_bound(loss: str) -> decoding.Rule | None:
@@ -35,8 +35,31 @@ def own_bound(loss: str) -> decoding.Rule | None:
     return decoding.create("zero") if registry.info(loss).decides else None
 
 
+MANY_LABELS = 100
+"""From here on, figures at k, by propensity and by the labels' frequency are of interest."""
+
+
+def frequencies_of(
+    seen: metrics.LabelFrequencies | None, *, a: float = 0.55, b: float = 1.5
+) -> metrics.LabelFrequencies | None:
+    """The frequencies to judge a model by; None where its labels are few, or were not counted.
+
+    Args:
+        seen: how often its labels were in training.
+        a: A of Jain's propensities.
+        b: B of them.
+    """
+    if seen is None or len(seen.counts) < MANY_LABELS:
+        return None
+    return metrics.LabelFrequencies(seen.counts, seen.samples, a, b)
+
+
 def judge(
-    loss: str, decoder: decoding.Rule, parts: Mapping[str, ScoredPart], empty: metrics.Empty
+    loss: str,
+    decoder: decoding.Rule,
+    parts: Mapping[str, ScoredPart],
+    empty: metrics.Empty,
+    frequencies: metrics.LabelFrequencies | None = None,
 ) -> dict[str, dict[str, float]]:
     """Figures on each part as decoded, and on the last part at the loss's own bound.
 
@@ -45,15 +68,17 @@ def judge(
         decoder: the fitted rule.
         parts: by name, the one to be judged by last.
         empty: what empty cases count.
+        frequencies: of the labels in training.
     """
-    figures = {
-        name: metrics.evaluate(part.truth, part.scores, part.decided(decoder), empty=empty)
-        for name, part in parts.items()
-    }
+    judged = frequencies_of(frequencies)
+
+    def figures_of(part: ScoredPart, rule: decoding.Rule) -> dict[str, float]:
+        decided = part.decided(rule)
+        return metrics.evaluate(part.truth, part.scores, decided, empty=empty, frequencies=judged)
+
+    figures = {name: figures_of(part, decoder) for name, part in parts.items()}
     own = own_bound(loss)
     if own is not None and not isinstance(decoder, decoding.ZeroBound):
         name, part = list(parts.items())[-1]
-        figures[f"{name}, bound 0"] = metrics.evaluate(
-            part.truth, part.scores, part.decided(own), empty=empty
-        )
+        figures[f"{name}, bound 0"] = figures_of(part, own)
     return figures

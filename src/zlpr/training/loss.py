@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from zlpr._errors import UserError
@@ -18,6 +19,7 @@ def create_loss(
     labels: Any,
     reduction: str = "mean",
     generator: torch.Generator | None = None,
+    sample_weight: NDArray[np.float64] | None = None,
 ) -> nn.Module:
     """Make the loss of the settings, with the label counts of the data where it needs them.
 
@@ -26,6 +28,7 @@ def create_loss(
         labels: the training labels, CSR of shape (samples, labels).
         reduction: of the module.
         generator: for a loss that draws at random; torch's default generator if None.
+        sample_weight: of shape (samples,), by which the labels are counted; None counts each once.
 
     Raises:
         UserError: there is no such loss, or it does not take these parameters.
@@ -41,8 +44,10 @@ def create_loss(
         if info.is_random(params):
             params = {"generator": generator, **params}
         if info.needs_label_counts:
-            counts = torch.from_numpy(np.asarray(labels.sum(axis=0), dtype=np.float32))
-            params = {"label_counts": counts, "num_samples": labels.shape[0], **params}
+            weight = np.ones(labels.shape[0]) if sample_weight is None else sample_weight
+            counts = torch.from_numpy(np.asarray(weight @ labels, dtype=np.float32))
+            samples = math.ceil(weight.sum())  # which no count may exceed
+            params = {"label_counts": counts, "num_samples": samples, **params}
         loss = registry.create(config.loss, reduction=reduction, **params)
     except (TypeError, ValueError) as fault:
         raise UserError(str(fault)) from fault
@@ -53,6 +58,13 @@ def create_loss(
                 f"{labels.shape[1]}, one for each label, got the shape {tuple(value.shape)}"
             )
     return loss
+
+
+def begin_epoch(loss: nn.Module, epoch: int) -> None:
+    """Tell a loss that is another from some epoch on which one begins, the first of which is 1."""
+    tell = getattr(loss, "begin_epoch", None)
+    if callable(tell):
+        tell(epoch)
 
 
 class NotFiniteError(UserError):

@@ -16,6 +16,8 @@ from zlpr.models.features import Matrix
 from zlpr.models.mixed_matrix import MixedMatrix
 from zlpr.training.lbfgs import dot, minimise
 
+Weights = NDArray[np.float64]
+
 # Scores of so many cells are held at a time (64 MB); the sum over blocks is exact all the same.
 BLOCK_CELLS = 2**24
 # Cells of distinct label sets that the starting point is computed from.
@@ -42,10 +44,11 @@ class _Columns:
 
 @dataclass(frozen=True)
 class _TrainingBlock:
-    """Consecutive samples: features of one kind or two, and targets."""
+    """Consecutive samples: features of one kind or two, targets, and what each sample counts."""
 
     columns: tuple[_Columns, ...]
     targets: Tensor
+    weights: Tensor | None
 
     def scores(self, weight: Tensor, bias: Tensor) -> Tensor:
         """`x W + b` of every sample."""
@@ -60,7 +63,7 @@ class LinearObjective:
     r"""`sum_i loss(x_i W + b, y_i) + r/2 |W|^2` as a function of `[W; b]`, (features + 1, labels).
 
     A loss over the batch, which is no sum over samples, takes all of them as one batch:
-    `n loss(X W + b, Y) + r/2 |W|^2` with n samples.
+    `n loss(X W + b, Y) + r/2 |W|^2` with n samples. A sample of weight w counts as w samples.
 
     Args:
         features: of shape (samples, features), dense, CSR or both side by side.
@@ -68,6 +71,7 @@ class LinearObjective:
         loss: a loss per sample, with `reduction="none"`; or one over the batch, with "mean".
         bias: to start from, of shape (labels,); None finds the best without weights.
         over_batch: whether the loss is one over the batch.
+        sample_weight: above 0, of shape (samples,); None weighs all alike.
     """
 
     def __init__(
@@ -78,27 +82,31 @@ class LinearObjective:
         bias: Tensor | None = None,
         *,
         over_batch: bool = False,
+        sample_weight: Weights | None = None,
     ) -> None:
         self.loss = _TimesSamples(loss) if over_batch else loss
         self.over_batch = over_batch
-        self.num_samples, self.num_features = features.shape
+        self.num_features = features.shape[1]
+        self.num_samples = number_of_samples(labels, sample_weight)
         self.num_labels = int(labels.shape[1])
-        self.squares = column_squares(features)
+        self.squares = column_squares(features, sample_weight)
+        self._sample_weight = sample_weight
         self._labels = labels
         self._given_bias = bias
         self._blocks = list(self._cut(features, labels))
 
     def _cut(self, features: Matrix, labels: Any) -> Iterator[_TrainingBlock]:
-        rows = self.num_samples
+        rows = labels.shape[0]
         if not self.over_batch:
             rows = max(1, BLOCK_CELLS // max(self.num_labels, 1))
-        for first in range(0, self.num_samples, rows):
-            part = features[first : first + rows]
-            targets = torch.from_numpy(np.asarray(labels[first : first + rows].toarray(), bool))
+        for first in range(0, labels.shape[0], rows):
+            here = slice(first, first + rows)
+            targets = torch.from_numpy(np.asarray(labels[here].toarray(), bool))
             columns = tuple(
-                _Columns.of(place, of_kind) for place, of_kind in kinds_of_columns(part)
+                _Columns.of(place, of_kind) for place, of_kind in kinds_of_columns(features[here])
             )
-            yield _TrainingBlock(columns, targets)
+            weights = None if self._sample_weight is None else as_tensor(self._sample_weight[here])
+            yield _TrainingBlock(columns, targets, weights)
 
     def start(self) -> Tensor:
         """No weights, and the starting biases."""
@@ -155,8 +163,10 @@ class LinearObjective:
     def _patterns(self) -> "_Patterns":
         """The distinct label sets, enough to fit scores that are the same for every sample."""
         if self.over_batch:  # which does not weigh the samples in all its terms
-            return _Patterns(self._labels, self.loss, np.arange(self.num_samples), None)
-        return _Patterns(self._labels, self.loss, *_distinct_rows(self._labels))
+            everyone = np.arange(self._labels.shape[0])
+            return _Patterns(self._labels, self.loss, everyone, self._sample_weight)
+        distinct = _distinct_rows(self._labels, self._sample_weight)
+        return _Patterns(self._labels, self.loss, *distinct)
 
     def __call__(self, parameters: Tensor, regularisation: float) -> tuple[float, Tensor]:
         """Value and gradient."""
@@ -167,7 +177,7 @@ class LinearObjective:
         gradient[-1] = 0.0
         for block in self._blocks:
             scores = block.scores(weight, bias)
-            loss, slopes = loss_and_slopes(self.loss, scores, block.targets, None)
+            loss, slopes = loss_and_slopes(self.loss, scores, block.targets, block.weights)
             value += loss
             # Into the gradient itself: a sum of two products' size less memory and time.
             for columns in block.columns:
@@ -189,7 +199,7 @@ class _TimesSamples(nn.Module):
     ) -> Tensor:
         """The loss of a batch, times its samples."""
         value: Tensor = self.loss(scores, targets, sample_weight=sample_weight)
-        return value * len(scores)
+        return value * (len(scores) if sample_weight is None else sample_weight.sum())
 
 
 class _Patterns:
@@ -200,7 +210,7 @@ class _Patterns:
         labels: Any,
         loss: nn.Module,
         rows: NDArray[np.int64],
-        counts: NDArray[np.float64] | None,
+        counts: Weights | None,
     ) -> None:
         targets = np.asarray(labels[rows].toarray(), bool)
         self.loss = loss
@@ -247,10 +257,11 @@ def loss_and_slopes(
     return float(values.detach().sum(dtype=torch.float64)), slopes
 
 
-def log_odds(labels: Any, scale: float) -> Tensor:
+def log_odds(labels: Any, scale: float, sample_weight: Weights | None = None) -> Tensor:
     """The bias of each label by its frequency alone, for a loss with link `sigma(scale * s)`."""
-    counts = np.asarray(labels.sum(axis=0), dtype=np.float64)
-    odds = np.log((counts + 1.0) / (labels.shape[0] - counts + 1.0))
+    weight = np.ones(labels.shape[0]) if sample_weight is None else sample_weight
+    counts = np.asarray(weight @ labels, dtype=np.float64)
+    odds = np.log((counts + 1.0) / (weight.sum() - counts + 1.0))
     return torch.from_numpy((odds / scale).astype(np.float32))
 
 
@@ -282,18 +293,29 @@ def kinds_of_columns(features: Any) -> tuple[tuple[slice, Any], ...]:
     return ((slice(0, features.shape[1]), features),)
 
 
-def column_squares(features: Matrix) -> Tensor:
-    """The sum of each column's squares."""
+def number_of_samples(labels: Any, sample_weight: Weights | None) -> float:
+    """How many samples there are, one of weight w counting as w."""
+    return labels.shape[0] if sample_weight is None else float(sample_weight.sum())
+
+
+def column_squares(features: Matrix, sample_weight: Weights | None = None) -> Tensor:
+    """The sum of each column's squares, each row's times its weight."""
     if isinstance(features, MixedMatrix):
-        return torch.cat([column_squares(part) for _, part in features.parts])
+        return torch.cat([column_squares(part, sample_weight) for _, part in features.parts])
     if not sparse.issparse(features):
-        return torch.from_numpy(np.einsum("ij,ij->j", features, features).astype(np.float32))
+        weighted = features if sample_weight is None else features * sample_weight[:, None]
+        return torch.from_numpy(np.einsum("ij,ij->j", weighted, features).astype(np.float32))
     matrix: Any = features
-    squares = np.bincount(matrix.indices, weights=np.square(matrix.data), minlength=matrix.shape[1])
+    cells = np.square(matrix.data)
+    if sample_weight is not None:
+        cells = cells * np.repeat(sample_weight, np.diff(matrix.indptr))
+    squares = np.bincount(matrix.indices, weights=cells, minlength=matrix.shape[1])
     return torch.from_numpy(squares.astype(np.float32))
 
 
-def _distinct_rows(labels: Any) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _distinct_rows(
+    labels: Any, sample_weight: Weights | None = None
+) -> tuple[NDArray[np.int64], Weights]:
     """A sample of each distinct label set, and how many samples have it.
 
     Sets are told apart by the sum of a random 64-bit number per label. Where there are too many,
@@ -304,6 +326,6 @@ def _distinct_rows(labels: Any) -> tuple[NDArray[np.int64], NDArray[np.float64]]
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(codes[rows.indices])])
     keys = sums[rows.indptr[1:]] - sums[rows.indptr[:-1]]
     _, first, pattern_of = np.unique(keys, return_index=True, return_inverse=True)
-    counts = np.bincount(pattern_of, minlength=len(first)).astype(np.float64)
+    counts = np.bincount(pattern_of, sample_weight, minlength=len(first)).astype(np.float64)
     every = -(-len(first) * rows.shape[1] // PATTERN_CELLS)
     return first[::every], counts[::every]

@@ -13,13 +13,23 @@ if TYPE_CHECKING:
 # themselves: the command line makes its flags from the settings.
 _CONFIGS = {
     "linear": "zlpr.training.linear:LinearConfig",
+    "shortlist": "zlpr.training.shortlist:ShortlistConfig",
     "embed": "zlpr.training.embed:EmbedConfig",
     "hf": "zlpr.training.transformer:TransformerConfig",
+    "powerset": "zlpr.training.powerset:PowersetConfig",
+    "chain": "zlpr.training.chain:ChainConfig",
+    "knn": "zlpr.training.knn:NeighboursConfig",
+    "mmp": "zlpr.training.perceptron:PerceptronConfig",
 }
 _TRAINERS = {
     "linear": "zlpr.training.linear:LinearTrainer",
+    "shortlist": "zlpr.training.shortlist:ShortlistTrainer",
     "embed": "zlpr.training.embed:EmbedTrainer",
     "hf": "zlpr.training.transformer:TransformerTrainer",
+    "powerset": "zlpr.training.powerset:PowersetTrainer",
+    "chain": "zlpr.training.chain:ChainTrainer",
+    "knn": "zlpr.training.knn:NeighboursTrainer",
+    "mmp": "zlpr.training.perceptron:PerceptronTrainer",
 }
 
 

@@ -26,6 +26,7 @@ from zlpr.training.solvers import Solver, WholeData, choose_solver
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from torch import Tensor
 
 _log = logging.getLogger("zlpr.training")
 
@@ -77,6 +78,7 @@ class FittedLayer:
         history: what happened, in order.
         chosen: what validation chose.
         validation_scores: of the model that had not seen the validation part.
+        validation_labels: of the scored samples; None where they are the validation part.
     """
 
     weight: "NDArray[np.float32]"
@@ -84,6 +86,7 @@ class FittedLayer:
     history: tuple[TrainingProgress, ...]
     chosen: Mapping[str, float]
     validation_scores: "NDArray[np.float32]"
+    validation_labels: Any = None
 
     def trained(self, model: FittedModel, validation_features: Matrix) -> Trained:
         """What `fit` goes on with."""
@@ -94,6 +97,7 @@ class FittedLayer:
             validation_scores=self.validation_scores,
             num_features=self.weight.shape[0],
             validation_features=validation_features,
+            validation_labels=self.validation_labels,
         )
 
 
@@ -108,7 +112,7 @@ def fit_layer(
     progress: ProgressCallback | None = None,
 ) -> FittedLayer:
     """The weights of `train_linear`, whatever kind of model they are for."""
-    search = _Search(train.labels, validation.labels, config, features, progress, checkpoint)
+    search = Search(train.labels, validation.labels, config, features, progress, checkpoint)
     if isinstance(search.solver, WholeData):
         _refuse_batches(config)
     if checkpoint is not None:  # once nothing is left to refuse
@@ -128,13 +132,9 @@ def fit_layer(
         scores = np.asarray(features.validation @ weight + bias, dtype=np.float32)
     if config.refit:
         labels = sparse.vstack([train.labels, validation.labels], format="csr")
-        weight, bias = search.refit(choose_solver(features.both, labels, config), best)
-    if features.scaling is not None:
-        weight, bias = features.scaling.undo(weight, bias)
-    chosen = {"regularisation": best.regularisation}
-    if features.embedded is not None:
-        chosen["embedding_scale"] = best.scale
-    return FittedLayer(weight, bias, tuple(search.history), chosen, scores)
+        solver = choose_solver(features.both, labels, config)
+        weight, bias = search.refit(solver, best, search.saved.parameters)
+    return search.layer(best, weight, bias, scores)
 
 
 def _refuse_batches(config: LinearConfig) -> None:
@@ -147,7 +147,7 @@ def _refuse_batches(config: LinearConfig) -> None:
             )
 
 
-class _Search:
+class Search:
     """Fits along the regularisations, of a convex loss each starting from the best one before."""
 
     def __init__(
@@ -220,11 +220,27 @@ class _Search:
             best = attempt
         return best
 
+    def layer(
+        self,
+        best: Attempt,
+        weight: "NDArray[np.float32]",
+        bias: "NDArray[np.float32]",
+        scores: "NDArray[np.float32]",
+        labels: Any = None,
+    ) -> FittedLayer:
+        """What was found, with weights for features as a model reads them."""
+        chosen = {"regularisation": best.regularisation}
+        if self.features.embedded is not None:
+            chosen["embedding_scale"] = best.scale
+        if self.features.scaling is not None:
+            weight, bias = self.features.scaling.undo(weight, bias)
+        return FittedLayer(weight, bias, tuple(self.history), chosen, scores, labels)
+
     def refit(
-        self, solver: Solver, best: Attempt
+        self, solver: Solver, best: Attempt, start: "Tensor"
     ) -> "tuple[NDArray[np.float32], NDArray[np.float32]]":
-        """Weights and biases on all that there is, from the best attempt's."""
-        solution = solver.solve(self.saved.parameters, best.regularisation)
+        """Weights and biases on all that there is, from a start."""
+        solution = solver.solve(start, best.regularisation)
         check_finite(solution.loss, self.config)
         if solution.steps == 0:
             _log.warning(

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from zlpr import decoding
 from zlpr.losses import registry
-from zlpr.metrics import MetricSet, info
+from zlpr.metrics import MetricSet, TopScores, info
 from zlpr.training.config import AUTO, TrainingConfig
 from zlpr.training.judging import ScoredPart
 
@@ -33,7 +33,10 @@ def choose_rule(
             bare, decoding.Calibrator(), threshold=config.threshold, top=config.top
         )
         return decoding.Choice(rule, metric, (), len(validation.scores))
-    names = rules_of(config.scored_as) if config.decode == AUTO else (config.decode,)
+    names: tuple[str, ...] = (config.decode,)
+    if config.decode == AUTO:
+        of_candidates = isinstance(validation.scores, TopScores)
+        names = rules_of(config.scored_as, of_candidates=of_candidates)
     return decoding.weigh(
         validation.truth,
         validation.scores,
@@ -45,9 +48,14 @@ def choose_rule(
     )
 
 
-def rules_of(loss: str) -> tuple[str, ...]:
-    """The rules that "auto" chooses among, the preferred first; at zero only losses that decide."""
-    names = decoding.by_preference(decoding.rules_of_scores())
+def rules_of(loss: str, *, of_candidates: bool = False) -> tuple[str, ...]:
+    """The rules that "auto" chooses among, the preferred first; at zero only losses that decide.
+
+    Args:
+        loss: its name.
+        of_candidates: only rules that can decide on `TopScores`.
+    """
+    names = decoding.by_preference(decoding.rules_of_scores(of_candidates=of_candidates))
     return tuple(name for name in names if registry.info(loss).decides or name != "zero")
 
 
@@ -70,11 +78,13 @@ def choose_probabilities(
     )
 
 
-def validation_metric(config: TrainingConfig, y_true: Any, y_score: NDArray[np.float32]) -> float:
+def validation_metric(
+    config: TrainingConfig, y_true: Any, y_score: NDArray[np.float32] | TopScores
+) -> float:
     """`config.choice_metric` on validation, with a rule fitted now where it needs label sets."""
     figures = MetricSet(y_score.shape[1], empty=config.convention)
     by_scores = info(config.choice_metric).needs == "scores"
-    predicted = None
+    predicted: Any = None
     if not by_scores:
         rule = quick_rule(config).fit(
             y_true, y_score, config.decision_metric, empty=config.convention

@@ -19,13 +19,16 @@ from zlpr.training.extras import Softened, soften
 from zlpr.training.lbfgs import Minimum, Step, last_tenth, minimise
 from zlpr.training.linear import LinearConfig
 from zlpr.training.linear_checkpoint import SavedEpoch
-from zlpr.training.loss import bound_of, create_loss
+from zlpr.training.loss import begin_epoch, bound_of, create_loss
 from zlpr.training.objective import (
     LinearObjective,
+    Weights,
+    as_tensor,
     column_squares,
     csr,
     log_odds,
     loss_and_slopes,
+    number_of_samples,
 )
 
 # Stop when iterations gain less than this share of all gain so far, or of the loss that is left.
@@ -121,14 +124,20 @@ class WholeData(Solver):
         *,
         tolerance: float = TOLERANCE,
         max_iterations: int = MAX_ITERATIONS,
+        sample_weight: Weights | None = None,
     ) -> None:
-        info = registry.info(config.loss)
-        loss = create_loss(config, labels, reduction="mean" if info.over_batch else "none")
+        info = registry.info(config.scored_as)
+        reduction = "mean" if info.over_batch else "none"
+        loss = create_loss(config, labels, reduction, sample_weight=sample_weight)
         self.bound = bound_of(loss)
         loss = soften(loss, config, labels.shape[1])
         # A loss that is not convex may be flat where its biases alone are best.
-        bias = None if info.convex else log_odds(labels, info.link_scale or 1.0) + self.bound
-        self.objective = LinearObjective(features, labels, loss, bias, over_batch=info.over_batch)
+        bias = None
+        if not info.convex:
+            bias = log_odds(labels, info.link_scale or 1.0, sample_weight) + self.bound
+        self.objective = LinearObjective(
+            features, labels, loss, bias, over_batch=info.over_batch, sample_weight=sample_weight
+        )
         self.smooth, self.convex = info.smooth, info.convex
         self.tolerance = tolerance * (1.0 if info.smooth else SHARE_WHERE_NOT_SMOOTH)
         self.max_iterations = max_iterations
@@ -194,10 +203,20 @@ class Batches(Solver):
     """
 
     def __init__(
-        self, features: Matrix, labels: Any, config: LinearConfig, *, epochs: int | None = None
+        self,
+        features: Matrix,
+        labels: Any,
+        config: LinearConfig,
+        *,
+        epochs: int | None = None,
+        sample_weight: Weights | None = None,
     ) -> None:
         self.generator = torch.Generator().manual_seed(config.seed)
-        loss = create_loss(config, labels, generator=self.generator)
+        loss = create_loss(config, labels, generator=self.generator, sample_weight=sample_weight)
+        self.num_samples = number_of_samples(labels, sample_weight)
+        self.sample_weight = None  # around 1, for batches are averaged
+        if sample_weight is not None:
+            self.sample_weight = (sample_weight / sample_weight.mean()).astype(np.float32)
         self.bound = bound_of(loss)
         self.loss = soften(loss, config, labels.shape[1])
         self.features = csr(features) if sparse.issparse(features) else features
@@ -208,13 +227,13 @@ class Batches(Solver):
         largest = min(max(BATCH_SIZE, labels.shape[0] // 40), LARGEST_BATCH)
         self.batch_size = config.batch_size or largest
         self.learning_rate = config.learning_rate or LEARNING_RATE
-        info = registry.info(config.loss)
+        info = registry.info(config.scored_as)
         self.scale, self.convex = info.link_scale or 1.0, info.convex
 
     def start(self) -> Tensor:
         """No weights, and biases at the labels' log-odds."""
         parameters = torch.zeros(self.features.shape[1] + 1, self.labels.shape[1])
-        parameters[-1] = log_odds(self.labels, self.scale) + self.bound
+        parameters[-1] = log_odds(self.labels, self.scale, self.sample_weight) + self.bound
         return parameters
 
     def balance(self) -> float:
@@ -239,7 +258,7 @@ class Batches(Solver):
         saved = SavedEpoch(checkpoint, f"{regularisation!r} {self.epochs}")
         values = [] if (state := saved.load()) is None else adam.restore(state)
         while not self._has_settled(values):
-            mean = self._epoch(adam, len(values) + 1, regularisation / samples)
+            mean = self._epoch(adam, len(values) + 1, regularisation / self.num_samples)
             values.append(mean)
             if report is not None:
                 report(len(values), self.epochs if self.most_rounds == 1 else 0, mean)
@@ -262,6 +281,7 @@ class Batches(Solver):
         samples, total = self.labels.shape[0], 0.0
         if isinstance(self.loss, Softened):
             self.loss.reseed([self.seed, epoch])
+        begin_epoch(self.loss, epoch)
         # Of the epoch alone, so that a resumed fit draws what it would have drawn.
         state = np.random.SeedSequence([self.seed, epoch]).generate_state(1, np.uint64)
         self.generator.manual_seed(int(state[0]))
@@ -278,7 +298,8 @@ class Batches(Solver):
         weight, bias = parameters[:-1], parameters[-1]
         # scipy multiplies a small sparse batch, and its transpose, without converting it.
         scores = torch.from_numpy(features @ weight.numpy()).add_(bias)
-        value, slopes = loss_and_slopes(self.loss, scores, targets, None)
+        weights = None if self.sample_weight is None else as_tensor(self.sample_weight[rows])
+        value, slopes = loss_and_slopes(self.loss, scores, targets, weights)
         gradient = torch.empty_like(parameters)
         backward = torch.from_numpy(features.T @ slopes.numpy())
         torch.add(backward, weight, alpha=decay, out=gradient[:-1])
@@ -334,11 +355,13 @@ def choose_solver(
     *,
     tolerance: float = TOLERANCE,
     max_iterations: int | None = None,
+    sample_weight: Weights | None = None,
 ) -> Solver:
     """L-BFGS over the whole data where it fits in memory, Adam over batches otherwise.
 
-    Mixup and sampled pairs, which change the loss from step to step, also go in batches; and so
-    does a loss over the batch, or one that is not smooth, whose settings speak of batches.
+    Mixup and sampled pairs, which change the loss from step to step, and a loss that is another
+    from some epoch on also go in batches; and so does a loss over the batch, or one that is not
+    smooth, whose settings speak of batches.
 
     Args:
         features: of shape (samples, features), dense or CSR.
@@ -347,10 +370,12 @@ def choose_solver(
         tolerance: of L-BFGS.
         max_iterations: of L-BFGS, or epochs of Adam; None takes `MAX_ITERATIONS`, and as many
             rounds of `EPOCHS` as it takes.
+        sample_weight: above 0, of shape (samples,): how many samples each counts as; None is 1.
     """
-    info = registry.info(config.loss)
+    info = registry.info(config.scored_as)
+    by_epoch = registry.info(config.loss).by_epoch
     asked = (config.epochs, config.batch_size, config.learning_rate) != (None, None, None)
-    changes = bool(config.mixup) or info.is_random(config.loss_params)
+    changes = bool(config.mixup) or by_epoch or info.is_random(config.loss_params)
     in_batches = changes or (asked and (info.over_batch or not info.smooth))
     fits = memory_of_past_steps(features.shape[1], labels.shape[1]) >= _SHORTEST_MEMORY
     at_once = MOST_CELLS_AT_ONCE if info.over_batch else MEMORY
@@ -361,8 +386,9 @@ def choose_solver(
             config,
             tolerance=tolerance,
             max_iterations=max_iterations or MAX_ITERATIONS,
+            sample_weight=sample_weight,
         )
-    return Batches(features, labels, config, epochs=max_iterations)
+    return Batches(features, labels, config, epochs=max_iterations, sample_weight=sample_weight)
 
 
 def memory_of_past_steps(num_features: int, num_labels: int) -> int:

@@ -10,14 +10,14 @@ from accelerate.data_loader import prepare_data_loader
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset
-from transformers import EvalPrediction, Trainer
+from transformers import EvalPrediction, Trainer, TrainerCallback
 from transformers.utils.import_utils import is_datasets_available
 
 from zlpr._errors import UserError
 from zlpr.losses import registry
 from zlpr.training.batches import FILLER, FilledCollator, FilledRows, GlobalBatches
 from zlpr.training.extras import BatchPass, Extras, pass_over_batch
-from zlpr.training.loss import bound_of
+from zlpr.training.loss import begin_epoch, bound_of
 
 LOSS_WEIGHTS = "loss.safetensors"  # what a loss learns, beside a checkpoint's model
 
@@ -75,6 +75,8 @@ class MultiLabelTrainer(Trainer):
             raise UserError("r_drop and vat need the loss's link: give Extras(link_scale=…)")
         module = registry.create(loss, **(loss_params or {})) if isinstance(loss, str) else loss
         self.loss: nn.Module = module.to(self.args.device)
+        if hasattr(self.loss, "begin_epoch"):
+            self.add_callback(_EpochTeller(self.loss))
         self._check_metrics()
         if not self.args.batch_eval_metrics:
             self.compute_metrics = _LossBeside(self.compute_metrics, self.loss, self.args.device)
@@ -299,6 +301,16 @@ class MultiLabelTrainer(Trainer):
         blocks = self.accelerator.gather(filled).split(most)
         whole = torch.cat([block[:count] for block, count in zip(blocks, sizes, strict=True)])
         return whole, sum(sizes[: self.accelerator.process_index])
+
+
+class _EpochTeller(TrainerCallback):
+    """Tells a loss which epoch begins."""
+
+    def __init__(self, loss: nn.Module) -> None:
+        self.loss = loss
+
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        begin_epoch(self.loss, round(state.epoch or 0) + 1)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from zlpr._errors import UserError
 from zlpr.models.registry import argument_of
 from zlpr.training.base import ModelTrainer, ProgressCallback, Trained
 from zlpr.training.config import (
+    AUTO,
     TrainingConfig,
     check_above_zero,
     check_at_least_zero,
@@ -20,6 +21,9 @@ from zlpr.training.config import (
 if TYPE_CHECKING:
     from zlpr.data import Dataset
     from zlpr.training.fine_tuning import TokenizedParts
+
+RADIUS = 1.0
+"""Length of the adversarial step over a text's token embeddings, each of which is about as long."""
 
 Preset = Literal["default", "paper"]
 Precision = Literal["auto", "no", "fp16", "bf16"]
@@ -78,7 +82,8 @@ class TransformerConfig(TrainingConfig):
     """Settings of a fine-tuned transformers encoder.
 
     Attributes:
-        preset: "paper" is the paper's optimiser, at its learning rate and for its epochs.
+        preset: "paper" is the paper's optimiser, at its learning rate and for its epochs; it also
+            keeps the paper's bound, zero, where no rule is asked for.
         learning_rate: of Adam.
         epochs: passes over the training data.
         batch_size: samples per optimiser step, over all processes and accumulation steps.
@@ -90,13 +95,17 @@ class TransformerConfig(TrainingConfig):
         label_smoothing: mass moved from the hard targets, in [0, 1).
         r_drop: weight of the divergence between two dropout passes.
         vat: weight of the divergence under a virtual adversarial step on the embeddings.
+        vat_radius: length of that step.
+        vat_iterations: power iterations of its search.
         mixup: the Beta distribution's parameter; 0 is off.
         report_to: the Trainer's reporters, such as "tensorboard"; one, or several.
         process_timeout: seconds that one of several processes waits for the others before it
             gives up with an error.
     """
 
-    preset: Preset = setting("default", "paper: the optimiser Adam at 2e-4 for 20 epochs")
+    preset: Preset = setting(
+        "default", "paper: the optimiser Adam at 2e-4 for 20 epochs, and labels at scores above 0"
+    )
     learning_rate: float | None = setting(None, "of the optimiser Adam", metavar="RATE")
     epochs: int | None = setting(None, "passes over the training data", metavar="N")
     batch_size: int | None = setting(None, "samples in a step, over all processes", metavar="N")
@@ -105,10 +114,16 @@ class TransformerConfig(TrainingConfig):
     mixed_precision: Precision = setting("auto", "auto is bf16 where the hardware is fast at it")
     patience: int | None = setting(None, "evaluations without a gain before stopping", metavar="N")
     label_smoothing: float = setting(0.0, "moved from the hard targets, below 1", metavar="MASS")
-    r_drop: float = setting(0.0, "of the divergence of two dropout passes", metavar="WEIGHT")
+    r_drop: float = setting(
+        0.0,
+        "a: adds a/4 of the symmetric divergence of two dropout passes",
+        metavar="WEIGHT",
+    )
     vat: float = setting(
         0.0, "of the divergence under a virtual adversarial step", metavar="WEIGHT"
     )
+    vat_radius: float = setting(RADIUS, "length of that step on the embeddings", metavar="LENGTH")
+    vat_iterations: int = setting(1, "power iterations of its search", metavar="N")
     mixup: float = setting(0.0, "of the Beta distribution; 0 is off", metavar="ALPHA")
     report_to: tuple[str, ...] | str = setting(
         (),
@@ -123,6 +138,7 @@ class TransformerConfig(TrainingConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._keep_the_papers_bound()
         if isinstance(self.report_to, str):
             object.__setattr__(self, "report_to", (self.report_to,))
         for name, allowed in (("preset", Preset), ("mixed_precision", Precision)):
@@ -131,8 +147,21 @@ class TransformerConfig(TrainingConfig):
                 raise UserError(f"{name} {getattr(self, name)!r}: expected one of {listed}")
         numbers = ("learning_rate", "epochs", "batch_size", "max_length", "accumulation_steps")
         check_above_zero(self, (*numbers, "patience", "process_timeout"))
+        check_above_zero(self, ("vat_radius", "vat_iterations"))
+        if not self.vat and (self.vat_radius, self.vat_iterations) != (RADIUS, 1):
+            raise UserError("vat_radius and vat_iterations go with vat, which is 0; give it too")
         check_share(self, "label_smoothing")
         check_at_least_zero(self, ("r_drop", "vat", "mixup"))
+
+    def _keep_the_papers_bound(self) -> None:
+        """The paper decides at zero, so its preset does unless another rule is asked for."""
+        from zlpr.losses import registry
+
+        by_hand = (self.threshold, self.top) != (None, None)
+        if self.preset != "paper" or self.decode != AUTO or by_hand:
+            return
+        if registry.info(self.scored_as).decides:
+            object.__setattr__(self, "decode", "zero")
 
 
 class TransformerTrainer(ModelTrainer):

@@ -1,0 +1,194 @@
+"""What a comparison would run, before anything is trained: sizes, what is missing, how long."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from zlpr import data
+from zlpr._errors import UserError
+from zlpr.compare.grid import DataSpec, Grid, losses_of, models_of, settings_for
+from zlpr.data import published
+from zlpr.data.dataset import SPLIT_NAMES
+from zlpr.models.registry import argument_of, kind_of
+from zlpr.training.registry import config_of, trainer_of
+from zlpr.training.transformer import RECIPES
+
+# An encoder of the usual size, where its own is not known before it is there.
+_USUAL_LAYERS, _USUAL_WIDTH = 12, 768
+# Tokens to a word of Latin script, roughly; a character of Chinese is one.
+_TOKENS_OF_A_WORD = 1.3
+_MOST_TOKENS = 512
+
+
+@dataclass(frozen=True)
+class OutlinedData:
+    """A data set of a grid.
+
+    Attributes:
+        name: what tables call it.
+        sizes: samples of training, validation and test part; the paper's where the data is missing
+            and the paper has it; empty where nothing is known.
+        labels: how many, known or from the paper; 0 where nothing is known.
+        found: whether the data is there.
+        runs: how many of the grid's runs are on it.
+        hours: an estimate of their time on this machine; None where there is none.
+    """
+
+    name: str
+    sizes: tuple[int, ...]
+    labels: int
+    found: bool
+    runs: int
+    hours: float | None
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What a grid amounts to.
+
+    Attributes:
+        data: each set with its runs.
+        missing: what is not there, with how to get it.
+        speed: multiplications and additions a second that the estimate is based on.
+    """
+
+    data: tuple[OutlinedData, ...]
+    missing: tuple[str, ...]
+    speed: float
+
+    @property
+    def runs(self) -> int:
+        """All runs of the grid."""
+        return sum(entry.runs for entry in self.data)
+
+    @property
+    def hours(self) -> float | None:
+        """The estimate for all runs; None where one of them has none."""
+        hours = [entry.hours for entry in self.data]
+        return None if None in hours else sum(hour for hour in hours if hour is not None)
+
+
+def outline(grid: Grid) -> Outline:
+    """Look at the data and models of a grid; nothing is trained or written.
+
+    The time is that of encoders' matrix products, `6 parameters x tokens x samples x epochs`, at
+    the speed that this machine reaches in one product: a lower bound, and the right order.
+
+    Args:
+        grid: what would be compared.
+    """
+    speed = _speed()
+    sets, missing = [], []
+    for entry in grid.data:
+        found, fault = _load(entry)
+        sets.append(_outlined(grid, entry, found, speed))
+        if fault:
+            missing.append(f"data {entry.title}: {fault}{_how_to_get(entry.title)}")
+    models = dict.fromkeys(model for entry in grid.data for model in models_of(grid, entry))
+    for model in models:
+        missing += trainer_of(model).faults(model)
+    return Outline(tuple(sets), tuple(missing), speed)
+
+
+def _load(entry: DataSpec) -> tuple[data.Dataset | None, str]:
+    try:
+        return data.load(entry.path, **entry.read), ""
+    except (UserError, OSError, ValueError, TypeError) as fault:
+        return None, str(fault)
+
+
+def _how_to_get(title: str) -> str:
+    """The commands that make one of the paper's sets."""
+    if published.set_name(title) is None:
+        return ""
+    source, _ = data.sources.resolve(title)
+    raw = Path("raw") / source.name
+    return f"; get it by: zlpr data download {title}, then zlpr data prepare {title} --raw {raw}"
+
+
+def _outlined(
+    grid: Grid, entry: DataSpec, found: data.Dataset | None, speed: float
+) -> OutlinedData:
+    runs = {
+        model: len(grid.seeds) * len(losses_of(grid, entry, model))
+        for model in models_of(grid, entry)
+    }
+    sizes, labels, words = _size(entry, found)
+    hours: float | None = 0.0
+    for model, count in runs.items():
+        seconds = _seconds(grid, model, sizes, words, speed)
+        hours = None if hours is None or seconds is None else hours + count * seconds / 3600
+    return OutlinedData(entry.title, sizes, labels, found is not None, sum(runs.values()), hours)
+
+
+def _size(entry: DataSpec, found: data.Dataset | None) -> tuple[tuple[int, ...], int, float]:
+    """Samples of the parts, labels, and tokens of a text, as far as they are known."""
+    if found is not None:
+        words = [len(text.split()) for text in (found.texts or ())[:2000]]
+        tokens = _TOKENS_OF_A_WORD * sum(words) / max(len(words), 1)
+        parts = (
+            (round(0.8 * len(found)), round(0.1 * len(found)), round(0.1 * len(found)))
+            if found.split is None
+            else tuple(int((found.split == name).sum()) for name in SPLIT_NAMES)
+        )
+        return parts, found.num_labels, tokens
+    if published.set_name(entry.title) is None:
+        return (), 0, 0.0
+    rows = [published.statistics(entry.title, part) for part in SPLIT_NAMES]
+    whole = published.statistics(entry.title)
+    tokens = (whole.mean_words or 0) * (1 if whole.unit == "characters" else _TOKENS_OF_A_WORD)
+    return tuple(row.instances for row in rows), whole.categories, tokens
+
+
+def _seconds(
+    grid: Grid, model: str, sizes: tuple[int, ...], tokens: float, speed: float
+) -> float | None:
+    """One run of an encoder; None for other kinds, and where the data is not known."""
+    if kind_of(model).name != "hf" or not sizes:
+        return None
+    config: Any = config_of(model).of({**settings_for(grid.training, model), "model": model})
+    epochs = config.epochs or RECIPES[config.preset].epochs
+    layers, width = _encoder_size(argument_of(model))
+    parameters = 12 * layers * width**2
+    length = min(tokens + 2, config.max_length or _MOST_TOKENS)
+    # A pass forwards costs two operations a parameter and token, one with its gradient six.
+    training = 6 * parameters * length * sizes[0] * epochs
+    judging = 2 * parameters * length * (sizes[1] * (epochs + 1) + sizes[2])
+    return float((training + judging) / speed)
+
+
+def _encoder_size(name: str) -> tuple[int, int]:
+    """Layers and width of an encoder in a folder; the usual ones else."""
+    import json
+
+    path = Path(name) / "config.json"
+    if not path.is_file():
+        return _USUAL_LAYERS, _USUAL_WIDTH
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+        return int(config["num_hidden_layers"]), int(config["hidden_size"])
+    except (ValueError, KeyError, TypeError):
+        return _USUAL_LAYERS, _USUAL_WIDTH
+
+
+def _speed() -> float:
+    """Floating-point operations a second in a product of matrices, on the device that trains."""
+    import torch
+
+    device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else "cpu"
+    one = torch.ones(768, 768, device=device)
+    best = float("inf")
+    for _ in range(5):
+        started = time.perf_counter()
+        (one @ one)[0, 0].item()
+        best = min(best, time.perf_counter() - started)
+    return 2 * 768**3 / best
+
+
+def lines(made: Outline) -> Iterator[str]:
+    """What is missing, the departures from the paper that a preset has, and the sum."""
+    yield from (f"missing: {line}" for line in made.missing)
+    hours = "" if made.hours is None else f", at least {made.hours:,.1f} hours of one device here"
+    yield f"{made.runs} runs on {len(made.data)} data sets{hours}; nothing was run"

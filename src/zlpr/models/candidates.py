@@ -1,0 +1,173 @@
+"""The first stage of many labels: which labels may be a sample's own, by their centroids."""
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+# Products that are added up at a time: a block of samples takes some 12 bytes for each.
+BLOCK_PRODUCTS = 2**22
+# Places of a table over the features of a few labels, and features that are looked up at a time.
+TABLE, GROUP_ENTRIES = 2**22, 2**21
+
+
+def label_sums(features: Any, labels: Any, largest: int) -> "sparse.csr_array[Any]":
+    """The sum of the features of each label's samples, of which the largest entries are kept.
+
+    Args:
+        features: shape (samples, features), CSR.
+        labels: shape (samples, labels), CSR.
+        largest: entries to keep of each label.
+
+    Returns:
+        Shape (labels, features), CSR; a row of zeros for a label without samples.
+    """
+    by_label = sparse.csr_array(labels.T.astype(np.float32))
+    blocks = [
+        keep_largest(sparse.csr_array(by_label[first:last] @ features), largest)
+        for first, last in blocks_of(by_label, np.diff(features.indptr))
+    ]
+    return sparse.csr_array(sparse.vstack(blocks, format="csr"))
+
+
+def keep_largest(matrix: "sparse.csr_array[Any]", largest: int) -> "sparse.csr_array[Any]":
+    """The entries of each row with the largest absolute values, so many at most.
+
+    Examples:
+        >>> keep_largest(sparse.csr_array(np.array([[3.0, -4.0, 1.0]])), 2).toarray()
+        array([[ 3., -4.,  0.]])
+    """
+    pointer, chosen = matrix.indptr, []
+    for first, last in zip(pointer[:-1].tolist(), pointer[1:].tolist(), strict=True):
+        if last - first <= largest:
+            chosen.append(np.arange(first, last))
+            continue
+        values = np.abs(matrix.data[first:last])
+        chosen.append(first + np.sort(np.argpartition(-values, largest - 1)[:largest]))
+    places = np.concatenate([np.empty(0, dtype=np.int64), *chosen])
+    counts = np.minimum(np.diff(pointer), largest)
+    pruned = (matrix.data[places], matrix.indices[places], np.concatenate([[0], np.cumsum(counts)]))
+    kept = sparse.csr_array(pruned, shape=matrix.shape)
+    kept.sort_indices()
+    return kept
+
+
+def unit_rows(matrix: "sparse.csr_array[Any]") -> "sparse.csr_array[Any]":
+    """The rows scaled to length one; a row of zeros stays one."""
+    lengths = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1), dtype=np.float64))
+    lengths[lengths == 0] = 1.0
+    scaled = matrix.data / np.repeat(lengths, np.diff(matrix.indptr))
+    units = (scaled.astype(np.float32), matrix.indices, matrix.indptr)
+    return sparse.csr_array(units, shape=matrix.shape)
+
+
+def nearest(features: Any, centroids: Any, count: int) -> NDArray[np.int64]:
+    """The labels whose centroids have the largest product with each sample, the best first.
+
+    Only products that are above 0 count, and no more than a block of them is held at a time.
+
+    Args:
+        features: shape (samples, features), CSR.
+        centroids: shape (labels, features), CSR.
+        count: labels to name for each sample.
+
+    Returns:
+        Label indices of shape (samples, count), -1 where there are fewer.
+    """
+    columns = sparse.csr_array(centroids.T)
+    found = np.full((features.shape[0], count), -1, dtype=np.int64)
+    for first, last in blocks_of(features, np.diff(columns.indptr)):
+        products = sparse.csr_array(features[first:last] @ columns)
+        pointer = products.indptr.tolist()
+        for row, (start, end) in enumerate(itertools.pairwise(pointer), first):
+            values, labels = products.data[start:end], products.indices[start:end]
+            if len(values) > count:
+                best = np.argpartition(-values, count - 1)[:count]
+                values, labels = values[best], labels[best]
+            order = np.lexsort((labels, -values))
+            order = order[values[order] > 0]
+            found[row, : len(order)] = labels[order]
+    return found
+
+
+def blocks_of(rows: Any, lengths: NDArray[Any]) -> Iterator[tuple[int, int]]:
+    """Ranges of rows whose product with rows of these lengths takes a bounded number of products.
+
+    Args:
+        rows: the product's first factor, CSR.
+        lengths: stored entries in each row of the second.
+    """
+    before = np.concatenate([[0], np.cumsum(lengths[rows.indices], dtype=np.int64)])[rows.indptr]
+    first = 0
+    while first < rows.shape[0]:
+        last = int(np.searchsorted(before, before[first] + BLOCK_PRODUCTS, side="right")) - 1
+        last = min(max(last, first + 1), rows.shape[0])
+        yield first, last
+        first = last
+
+
+def score_cells(
+    features: Any, weight: Any, rows: NDArray[np.int64], labels: NDArray[np.int64]
+) -> NDArray[np.float32]:
+    """The products of some samples with the weights of some labels.
+
+    Args:
+        features: shape (samples, features), CSR.
+        weight: shape (labels, features), CSR.
+        rows: a sample for each product.
+        labels: a label for each product.
+    """
+    scores = np.empty(len(rows), dtype=np.float32)
+    order = np.argsort(labels, kind="stable")
+    width = weight.shape[1]
+    dense = np.zeros(table_size(width), dtype=np.float32)
+    for first, last, numbers in label_groups(labels[order], rows[order], features):
+        cells = order[first:last]
+        distinct = labels[cells][np.concatenate([[True], np.diff(numbers) > 0])]
+        own = weight[distinct]
+        held = np.repeat(np.arange(len(distinct)) * width, np.diff(own.indptr)) + own.indices
+        dense[held] = own.data
+        read = features[rows[cells]]
+        lengths = np.diff(read.indptr)
+        products = read.data * dense[np.repeat(numbers * width, lengths) + read.indices]
+        owners = np.repeat(np.arange(len(cells)), lengths)
+        scores[cells] = np.bincount(owners, products, len(cells))
+        dense[held] = 0.0
+    return scores
+
+
+def table_size(num_features: int) -> int:
+    """Entries of a table with a place for every feature of a few labels, of one at least."""
+    return max(1, TABLE // max(num_features, 1)) * max(num_features, 1)
+
+
+def label_groups(
+    labels: NDArray[np.int64], rows: NDArray[np.int64], features: Any
+) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
+    """Ranges of cells, whole labels each, whose labels and features fit a table.
+
+    Args:
+        labels: of each cell, ascending.
+        rows: the sample of each.
+        features: of the samples, CSR.
+
+    Yields:
+        First cell, last cell (exclusive), and the number of each one's label within the range.
+    """
+    if not len(labels):
+        return
+    most = table_size(features.shape[1]) // max(features.shape[1], 1)
+    starts = np.concatenate([[0], np.flatnonzero(np.diff(labels)) + 1, [len(labels)]])
+    entries = np.concatenate([[0], np.cumsum(np.diff(features.indptr)[rows], dtype=np.int64)])
+    number = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    label = 0
+    while label < len(starts) - 1:
+        room = entries[starts[label]] + GROUP_ENTRIES
+        last = int(np.searchsorted(entries[starts], room, side="right")) - 1
+        last = min(max(last, label + 1), label + most, len(starts) - 1)
+        cells = slice(starts[label], starts[last])
+        yield int(starts[label]), int(starts[last]), number[cells] - label
+        label = last

@@ -1,0 +1,149 @@
+"""The model for many labels: centroids name candidates, sparse weights score these exactly."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from zlpr._counted import counted
+from zlpr._errors import UserError
+from zlpr.decoding import Features, Probabilities, Rule
+from zlpr.metrics import TopScores
+from zlpr.models.base import FittedModel, TrainingRecord
+from zlpr.models.candidates import nearest, score_cells
+from zlpr.models.features import TextFeatures
+from zlpr.models.inputs import feature_matrix, list_texts
+from zlpr.models.linear import VOCABULARY, WEIGHTS
+
+
+class ShortlistModel(FittedModel):
+    """Scores `x w_l + b_l` of the candidates that centroids name; other labels count as -inf.
+
+    Attributes:
+        centroids: the first stage, CSR of shape (labels, features), float32.
+        weight: the second, of the same shape and kind.
+        bias: of shape (labels,), float32.
+        candidates: labels of a sample that are scored.
+        text_features: makes the features of texts; None where the user gives features.
+    """
+
+    kind = "zlpr_shortlist"
+
+    def __init__(
+        self,
+        label_names: Sequence[str],
+        centroids: Any,
+        weight: Any,
+        bias: NDArray[np.float32],
+        candidates: int,
+        text_features: TextFeatures | None,
+        *,
+        record: TrainingRecord,
+        decoder: Rule | None = None,
+        calibrator: Probabilities | None = None,
+    ) -> None:
+        super().__init__(label_names, record=record, decoder=decoder, calibrator=calibrator)
+        self.centroids = centroids
+        self.weight = weight
+        self.bias = bias
+        self.candidates = candidates
+        self.text_features = text_features
+
+    def score(self, read: Any) -> TopScores:
+        """The scores of each sample's candidates."""
+        features = sparse.csr_array(read, dtype=np.float32)
+        labels = nearest(features, self.centroids, self.candidates)
+        scores = np.full(labels.shape, -np.inf, dtype=np.float32)
+        rows, places = np.nonzero(labels >= 0)
+        named = labels[rows, places]
+        scores[rows, places] = score_cells(features, self.weight, rows, named) + self.bias[named]
+        return TopScores(labels, scores, len(self.label_names))
+
+    def features(self, read: Any) -> Features:
+        """The features themselves."""
+        return read
+
+    def read(self, inputs: Any) -> Any:
+        """The features that the weights are for, or a line that says what was expected."""
+        if self.text_features is not None:
+            return self.text_features.transform(list_texts(inputs))
+        return feature_matrix(inputs, self.weight.shape[1])
+
+    def save_parts(self, folder: Path) -> dict[str, Any]:
+        """Write the two sparse matrices and the vocabulary."""
+        from safetensors.numpy import save
+
+        tensors = {"bias": self.bias}
+        for name, matrix in (("centroids", self.centroids), ("weight", self.weight)):
+            tensors[f"{name}.data"] = matrix.data.astype(np.float32)
+            tensors[f"{name}.indices"] = matrix.indices.astype(np.int32)
+            tensors[f"{name}.indptr"] = matrix.indptr.astype(np.int64)
+        (folder / WEIGHTS).write_bytes(save(tensors))  # a full disk is an OSError this way
+        if self.text_features is not None:
+            text = json.dumps(self.text_features.to_json(), ensure_ascii=False)
+            (folder / VOCABULARY).write_text(text, encoding="utf-8")
+        return {
+            "num_features": int(self.weight.shape[1]),
+            "inputs": "features" if self.text_features is None else "texts",
+            "candidates": self.candidates,
+        }
+
+    @classmethod
+    def load_parts(
+        cls, folder: Path, config: Mapping[str, Any], shared: Mapping[str, Any]
+    ) -> "ShortlistModel":
+        """Read what `save_parts` wrote; `shared` holds what every kind of model has."""
+        from safetensors.numpy import load_file
+
+        place, tensors = folder / WEIGHTS, load_file(folder / WEIGHTS)
+        shape = (len(shared["label_names"]), int(config["num_features"]))
+        bias, candidates = tensors["bias"], config["candidates"]
+        if bias.shape != shape[:1] or not np.isfinite(bias).all():
+            raise UserError(f"{place}: the bias is not {shape[0]:,} finite numbers")
+        if not isinstance(candidates, int) or candidates < 1:
+            raise UserError(f"candidates {candidates!r}: expected a whole number of at least 1")
+        text_features = None
+        if config["inputs"] == "texts":
+            text = (folder / VOCABULARY).read_text(encoding="utf-8")
+            text_features = TextFeatures.from_json(json.loads(text))
+            if text_features.num_features != shape[1]:
+                raise UserError(
+                    f"{folder / VOCABULARY}: {counted(text_features.num_features, 'term')}, but "
+                    f"the weights are for {shape[1]:,}"
+                )
+        return cls(
+            centroids=_matrix(place, tensors, "centroids", shape),
+            weight=_matrix(place, tensors, "weight", shape),
+            bias=bias,
+            candidates=candidates,
+            text_features=text_features,
+            **shared,
+        )
+
+
+def _matrix(
+    place: Path, tensors: Mapping[str, Any], name: str, shape: tuple[int, int]
+) -> "sparse.csr_array[Any]":
+    """One sparse matrix of a file, whose parts must fit each other: compiled code trusts them."""
+    data, indices, pointer = (tensors[f"{name}.{part}"] for part in ("data", "indices", "indptr"))
+    fits = (
+        pointer.shape == (shape[0] + 1,)
+        and data.ndim == 1
+        and data.shape == indices.shape
+        and data.dtype == np.float32
+        and indices.dtype == np.int32
+        and pointer.dtype == np.int64
+        and pointer[0] == 0
+        and pointer[-1] == len(data)
+        and bool((np.diff(pointer) >= 0).all())
+        and bool(((indices >= 0) & (indices < shape[1])).all())
+    )
+    if not fits:
+        raise UserError(f"{place}: {name} is no sparse matrix of shape {shape}")
+    if not np.isfinite(data).all():
+        raise UserError(f"{place}: a weight is not a finite number")
+    return sparse.csr_array((data, indices, pointer), shape=shape)

@@ -1,0 +1,243 @@
+"""The training problem over candidates: which cells it has, their kernel, prior and loss."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from torch import Tensor, nn
+
+from zlpr.models.candidates import label_groups, table_size
+from zlpr.training.lbfgs import minimise
+from zlpr.training.objective import loss_and_slopes
+
+# The feature that is the same for every sample, and so is each label's bias.
+CONSTANT = 1.0
+# Cells whose features are multiplied at a time.
+BLOCK_CELLS = 2**14
+
+Integers = NDArray[np.int64]
+Vector = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The pairs of a training sample and one of its candidates, in order of labels, then samples.
+
+    Attributes:
+        rows: the sample of each.
+        labels: the label of each, ascending.
+        positive: whether the sample has the label.
+        places: where each stands in a matrix of shape (samples, width) of candidates, flat.
+        shape: of that matrix.
+        num_labels: L.
+    """
+
+    rows: Integers
+    labels: Integers
+    positive: NDArray[np.bool_]
+    places: Integers
+    shape: tuple[int, int]
+    num_labels: int
+
+    @classmethod
+    def of(cls, nearest: Integers, labels: Any) -> "Cells":
+        """A sample's own labels and those that are near it.
+
+        Args:
+            nearest: label indices of shape (samples, k), -1 for none.
+            labels: the samples' own, CSR of shape (samples, labels).
+        """
+        rows, places = np.nonzero(nearest >= 0)
+        near = sparse.csr_array(
+            (np.ones(len(rows), dtype=np.int8), (rows, nearest[rows, places])), shape=labels.shape
+        )
+        both = sparse.csr_array(near + 2 * labels.astype(np.int8))
+        both.sort_indices()
+        counts = np.diff(both.indptr)
+        width = max(int(counts.max(initial=0)), 1)
+        rows = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
+        flat = rows * width + np.arange(len(rows)) - both.indptr[rows]
+        order = np.lexsort((rows, both.indices))
+        return cls(
+            rows[order],
+            both.indices[order].astype(np.int64),
+            both.data[order] >= 2,
+            flat[order],
+            (len(counts), width),
+            int(labels.shape[1]),
+        )
+
+    @cached_property
+    def starts(self) -> Integers:
+        """Where each label's cells begin, and the last ones end, shape (labels + 1,)."""
+        return np.searchsorted(self.labels, np.arange(self.num_labels + 1))
+
+    def spread(self, values: NDArray[Any]) -> Tensor:
+        """A value per cell, as a matrix of shape (samples, width) with 0 where there is no cell."""
+        matrix = np.zeros(self.shape, dtype=values.dtype)
+        matrix.reshape(-1)[self.places] = values
+        return torch.from_numpy(matrix)
+
+
+class CandidateKernel:
+    """The product with `K = X X'`, in which cells of different labels have nothing in common.
+
+    `X` has a row for every cell, with the features of its sample as features of its label's own. A
+    feature that only one sample of a label has adds to that cell's diagonal alone, and is left out
+    of `X`: of rare labels that is most of them.
+    """
+
+    def __init__(self, features: Any, cells: Cells) -> None:
+        self.cells = cells
+        lengths = np.diff(features.indptr).astype(np.int64)[cells.rows]
+        most = int(lengths.sum())
+        # Memory that is never written to is never taken.
+        data, indices = np.empty(most, dtype=np.float32), np.empty(most, dtype=np.int32)
+        counts = np.zeros(len(cells.rows) + 1, dtype=np.int64)
+        self.diagonal = np.zeros(len(cells.rows), dtype=np.float32)
+        filled = columns = 0
+        numbering = _Numbering(features.shape[1])
+        for first, last, numbers in label_groups(cells.labels, cells.rows, features):
+            own = features[cells.rows[first:last]]
+            owners = np.repeat(np.arange(last - first), np.diff(own.indptr))
+            shared, named = numbering.of(numbers[owners] * features.shape[1] + own.indices)
+            squares = np.where(shared, np.float32(0.0), own.data) ** 2
+            self.diagonal[first:last] = np.bincount(owners, squares, last - first)
+            counts[first + 1 : last + 1] = np.bincount(owners[shared], minlength=last - first)
+            data[filled : filled + len(named)] = own.data[shared]
+            indices[filled : filled + len(named)] = named + columns
+            filled += len(named)
+            columns += int(named.max(initial=-1)) + 1
+        entries = (data[:filled], indices[:filled], np.cumsum(counts))
+        self.shared = sparse.csr_array(entries, shape=(len(cells.rows), max(columns, 1)))
+        self.transposed = self.shared.T
+
+    def __call__(self, vector: Vector) -> Vector:
+        """The product with a number per cell."""
+        product = self.shared @ (self.transposed @ vector)
+        product += self.diagonal * vector
+        sums = np.bincount(self.cells.labels, vector, self.cells.num_labels).astype(np.float32)
+        product += CONSTANT**2 * sums[self.cells.labels]
+        found: Vector = product
+        return found
+
+
+class _Numbering:
+    """Finds keys that occur twice or more, by a table that is kept between calls."""
+
+    def __init__(self, num_features: int) -> None:
+        self._last = np.zeros(table_size(num_features), dtype=np.int32)
+        self._shared = np.zeros(table_size(num_features), dtype=bool)
+
+    def of(self, keys: Integers) -> tuple[NDArray[np.bool_], Integers]:
+        """Which keys occur more than once, and numbers without gaps for these."""
+        places = np.arange(len(keys), dtype=np.int32)
+        self._last[keys] = places
+        self._shared[keys[self._last[keys] != places]] = True
+        shared = self._shared[keys]
+        self._shared[keys] = False
+        again = keys[shared]
+        self._last[again] = places[: len(again)]
+        standing = self._last[again]
+        numbers = np.cumsum(standing == places[: len(again)]) - 1
+        return shared, numbers[standing]
+
+
+def prior_products(features: Any, sums: Any, cells: Cells, labels: Any) -> Vector:
+    """What each cell's sample has in common with the centroid of the label's *other* samples.
+
+    A sample's own part in a centroid would tell what is to be learned. Where it is the label's
+    only one, the mean over labels of two samples stands for what another one would have shown.
+
+    Args:
+        features: of the samples, CSR.
+        sums: of each label's samples, CSR of shape (labels, features).
+        cells: which to compute.
+        labels: the samples' own, CSR.
+    """
+    squares = np.asarray(sums.multiply(sums).sum(axis=1), dtype=np.float64)[cells.labels]
+    products, own = np.empty(len(cells.rows)), np.empty(len(cells.rows))
+    stored = sparse.csr_array((np.ones_like(sums.data), sums.indices, sums.indptr), sums.shape)
+    squared = features.multiply(features).tocsr()
+    for first in range(0, len(cells.rows), BLOCK_CELLS):
+        block = slice(first, first + BLOCK_CELLS)
+        rows, columns = cells.rows[block], cells.labels[block]
+        products[block] = features[rows].multiply(sums[columns]).sum(axis=1)
+        positive = cells.positive[block]
+        own[block] = 0.0
+        own[block][positive] = (
+            squared[rows[positive]].multiply(stored[columns[positive]]).sum(axis=1)
+        )
+    others = np.where(cells.positive, products - own, products)
+    length = np.where(cells.positive, squares - 2 * products + own, squares)
+    counts = np.asarray(labels.sum(axis=0)).ravel()[cells.labels]
+    only = cells.positive & (counts == 1)
+    known = ~only & (length > 1e-9)
+    found = np.where(known, np.maximum(others, 0.0) / np.sqrt(np.maximum(length, 1e-9)), 0.0)
+    pairs = cells.positive & (counts == 2)
+    alike = pairs if pairs.any() else cells.positive & known
+    found[only] = found[alike].mean() if alike.any() else 0.0
+    return found.astype(np.float32)
+
+
+class CandidateLoss:
+    """The summed loss of the samples over their candidates, as a function of the cells' scores.
+
+    Args:
+        loss: with `reduction="none"`.
+        cells: which scores there are.
+        offset: added to them, a number per cell.
+    """
+
+    def __init__(self, loss: nn.Module, cells: Cells, offset: Vector) -> None:
+        self.cells, self.offset = cells, offset
+        self._loss = _Masked(loss, cells.spread(np.ones(len(cells.rows), dtype=bool)))
+        self._targets = cells.spread(cells.positive)
+
+    def value(self, scores: Vector) -> float:
+        """The sum over the samples."""
+        with torch.no_grad():
+            values = self._loss(self.cells.spread(scores + self.offset), self._targets)
+        return float(values.sum(dtype=torch.float64))
+
+    def slopes(self, scores: Vector) -> Vector:
+        """Its gradient."""
+        spread = self.cells.spread(scores + self.offset)
+        _, slopes = loss_and_slopes(self._loss, spread, self._targets, None)
+        return slopes.numpy().reshape(-1)[self.cells.places]
+
+
+class _Masked(nn.Module):
+    """A loss that does not see the places without a cell."""
+
+    def __init__(self, loss: nn.Module, mask: Tensor) -> None:
+        super().__init__()
+        self.loss, self.mask = loss, mask
+
+    def forward(
+        self, scores: Tensor, targets: Tensor, sample_weight: Tensor | None = None
+    ) -> Tensor:
+        values: Tensor = self.loss(
+            scores, targets, label_mask=self.mask, sample_weight=sample_weight
+        )
+        return values
+
+
+def fit_prior(loss: nn.Module, cells: Cells, products: Vector) -> tuple[float, float]:
+    """Slope and bias of `slope * product + bias` that the loss itself finds best."""
+    problem = CandidateLoss(loss, cells, np.zeros_like(products))
+
+    def objective(parameters: Tensor) -> tuple[float, Tensor]:
+        slope, bias = parameters.tolist()
+        scores = (slope * products + bias).astype(np.float32)
+        slopes = problem.slopes(scores).astype(np.float64)
+        gradient = [float(slopes @ products), float(slopes.sum())]
+        return problem.value(scores), torch.tensor(gradient, dtype=torch.float32)
+
+    found = minimise(objective, torch.zeros(2), first_step=1.0, max_iterations=50).parameters
+    slope, bias = found.tolist()
+    return max(slope, 0.0), bias

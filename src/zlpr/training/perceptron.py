@@ -1,0 +1,179 @@
+"""The averaged perceptron for ranking labels (MMP): settings and trainer."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from zlpr.models.feature_config import FeatureConfig
+from zlpr.models.registry import NO_LOSS
+from zlpr.training.base import ModelTrainer, ProgressCallback, Trained
+from zlpr.training.config import TrainingConfig, check_above_zero, setting
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from zlpr.data import Dataset
+    from zlpr.training.linear_features import ExtractedFeatures
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerceptronConfig(TrainingConfig):
+    """Settings of the averaged perceptron.
+
+    Attributes:
+        epochs: passes over the training data, of which validation picks the best end.
+        features: how text is read.
+    """
+
+    loss: str = NO_LOSS
+    epochs: int = setting(10, "passes over the training data", metavar="N")
+    features: FeatureConfig = field(default_factory=FeatureConfig)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_above_zero(self, ("epochs",))
+
+    @property
+    def scored_as(self) -> str:
+        """Its scores rank labels, as those of the ranking loss do."""
+        return "ranking"
+
+
+class PerceptronTrainer(ModelTrainer):
+    """Moves the weights by each sample whose labels are not above all others."""
+
+    def reading(self, config: PerceptronConfig) -> str:
+        """Features are learned from the texts by these settings alone."""
+        return repr(config.features)
+
+    def read(
+        self, train: "Dataset", validation: "Dataset", config: PerceptronConfig
+    ) -> "ExtractedFeatures":
+        """TF-IDF of texts, or the data's own features, scaled."""
+        from zlpr.training.linear_features import extract_features
+
+        return extract_features(train, validation, config.features)
+
+    def train(
+        self,
+        train: "Dataset",
+        validation: "Dataset",
+        config: PerceptronConfig,
+        inputs: "ExtractedFeatures",
+        *,
+        run: Mapping[str, Any],
+        checkpoint: Path | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> Trained:
+        """Pass over the samples in random orders; keep the mean weights of the best epoch."""
+        import time
+
+        import numpy as np
+
+        from zlpr.models.base import TrainingRecord
+        from zlpr.models.perceptron import PerceptronModel
+        from zlpr.training.base import TrainingProgress
+        from zlpr.training.selection import is_better, validation_metric
+
+        started, best, history = time.perf_counter(), None, []
+        perceptron = Perceptron(inputs.train, train.labels)
+        for epoch in range(1, config.epochs + 1):
+            wrong = perceptron.epoch(np.random.default_rng([config.seed, epoch]))
+            weight, bias = perceptron.mean()
+            scores = np.asarray(inputs.validation @ weight + bias, dtype=np.float32)
+            metric = validation_metric(config, validation.labels, scores)
+            stage, seconds = f"epoch {epoch} of {config.epochs}", time.perf_counter() - started
+            history.append(TrainingProgress(stage, epoch, config.epochs, wrong, metric, seconds))
+            if progress is not None:
+                progress(history[-1])
+            if best is None or is_better(config.choice_metric, metric, best[0]):
+                best = (metric, epoch, weight, bias, scores)
+        assert best is not None  # noqa: S101 (there is an epoch)
+        _, epoch, weight, bias, scores = best
+        as_given = inputs.validation
+        if inputs.scaling is not None:
+            weight, bias = inputs.scaling.undo(weight, bias)
+            as_given = inputs.read(validation.inputs)
+        model = PerceptronModel(
+            train.label_names,
+            weight,
+            bias,
+            inputs.text_features,
+            record=TrainingRecord(loss=config.loss),
+            means=inputs.means,
+        )
+        return Trained(
+            model, tuple(history), {"epoch": epoch}, scores, inputs.train.shape[1], as_given
+        )
+
+
+class Perceptron:
+    """Weights of the uniform MMP of Crammer and Singer (2003), and their mean along the way.
+
+    A sample moves the weights where a positive label is not above a negative one: of E such pairs,
+    label i is in e_i, and `w_i += e_i / E x` where it is positive, `w_i -= e_i / E x` where not.
+
+    Args:
+        features: of shape (samples, features), dense or CSR.
+        labels: of shape (samples, labels), CSR.
+    """
+
+    def __init__(self, features: Any, labels: Any) -> None:
+        import numpy as np
+
+        self.features, self.labels = features, labels
+        shape = (features.shape[1], labels.shape[1])
+        self.weight, self.bias = np.zeros(shape), np.zeros(shape[1])
+        # The sum of the moves, each times the step it came at: the mean is weight - this / steps.
+        self._late, self._late_bias = np.zeros(shape), np.zeros(shape[1])
+        self.steps = 0
+
+    def epoch(self, random: "np.random.Generator") -> float:
+        """One pass in a random order; gives the share of samples that moved the weights."""
+        moved = 0
+        for row in random.permutation(self.labels.shape[0]):
+            moved += self.step(int(row))
+        return float(moved / max(self.labels.shape[0], 1))
+
+    def step(self, row: int) -> bool:
+        """One sample; whether it moved the weights."""
+        import numpy as np
+
+        columns, values = self._row(row)
+        scores = values @ self.weight[columns] + self.bias
+        first, last = self.labels.indptr[row : row + 2]
+        truth = np.zeros(len(scores), dtype=bool)
+        truth[self.labels.indices[first:last]] = True
+        wrong = scores[truth][:, None] <= scores[~truth]
+        self.steps += 1
+        pairs = wrong.sum()
+        if pairs == 0:
+            return False
+        move = np.zeros(len(scores))
+        move[truth], move[~truth] = wrong.sum(axis=1) / pairs, -wrong.sum(axis=0) / pairs
+        change = np.outer(values, move)
+        self.weight[columns] += change
+        self.bias += move
+        self._late[columns] += (self.steps - 1) * change
+        self._late_bias += (self.steps - 1) * move
+        return True
+
+    def mean(self) -> "tuple[NDArray[np.float32], NDArray[np.float32]]":
+        """The mean of weights and biases after each step so far."""
+        import numpy as np
+
+        weight = self.weight - self._late / max(self.steps, 1)
+        bias = self.bias - self._late_bias / max(self.steps, 1)
+        return weight.astype(np.float32), bias.astype(np.float32)
+
+    def _row(self, row: int) -> tuple[Any, Any]:
+        """Which features a sample has, and their values."""
+        from scipy import sparse
+
+        features: Any = self.features
+        if not sparse.issparse(self.features):
+            return slice(None), features[row]
+        first, last = features.indptr[row : row + 2]
+        return features.indices[first:last], features.data[first:last]

@@ -1,0 +1,107 @@
+"""The settings and the trainer of the model for many labels."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from zlpr._errors import UserError
+from zlpr.models.feature_config import FeatureConfig
+from zlpr.training.base import ModelTrainer, ProgressCallback, Trained
+from zlpr.training.config import TrainingConfig, check_above_zero, setting
+
+if TYPE_CHECKING:
+    from zlpr.data import Dataset
+    from zlpr.training.linear_features import ExtractedFeatures
+
+LabelTexts = Literal["auto", "yes", "no"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShortlistConfig(TrainingConfig):
+    """Settings of the model for many labels.
+
+    Attributes:
+        regularisation: `r` in `sum of losses + r/2 |W - prior|^2`; None chooses on validation.
+        refit: whether the weights are fitted once more, on training and validation part together.
+        features: how text is read.
+        candidates: labels of a sample that are scored when it is predicted.
+        negatives: labels nearest to a training sample that the loss sets against its own; fewer
+            where the kernel's features would take more than 400 MB.
+        label_texts: whether a label's name is one more training text of that label; "auto" where
+            the names are found to name their labels.
+    """
+
+    regularisation: float | None = setting(
+        None,
+        "r in 'sum of losses + r/2 |W|^2'; chosen on validation data where not given",
+        metavar="R",
+    )
+    refit: bool = setting(
+        True, "at last train on training and validation data together, with what was chosen"
+    )
+    features: FeatureConfig = field(default_factory=FeatureConfig)
+    candidates: int = setting(50, "labels of a sample that are scored", metavar="N")
+    negatives: int = setting(
+        30, "nearest labels that are set against a training sample's own", metavar="N"
+    )
+    label_texts: LabelTexts = setting(
+        "auto", "whether a label's name is one more training text of it; auto finds out"
+    )
+
+    def __post_init__(self) -> None:
+        from zlpr.losses import registry
+
+        super().__post_init__()
+        check_above_zero(self, ("regularisation", "candidates", "negatives"))
+        loss = registry.info(self.loss)
+        if loss.over_batch or loss.needs_label_counts or not (loss.convex and loss.smooth):
+            fitting = (
+                name
+                for name, info in ((name, registry.info(name)) for name in registry.available())
+                if info.convex and info.smooth and not (info.over_batch or info.needs_label_counts)
+            )
+            raise UserError(
+                f"model shortlist trains losses of one sample that are smooth and convex, which "
+                f"{self.loss} is not; there are: {', '.join(fitting)}"
+            )
+        lists = [name for name, value in self.loss_params.items() if isinstance(value, list)]
+        if lists or loss.is_random(self.loss_params):
+            raise UserError(
+                f"loss_params {', '.join(lists) or loss.sampled_by}: model shortlist takes "
+                "numbers for all labels alike, and nothing drawn at random"
+            )
+
+
+class ShortlistTrainer(ModelTrainer):
+    """Centroids of the labels, and weights of each over the samples that it is a candidate of."""
+
+    def reading(self, config: ShortlistConfig) -> str:
+        """Features are learned from the texts by these settings alone."""
+        return repr(config.features)
+
+    def read(
+        self, train: "Dataset", validation: "Dataset", config: ShortlistConfig
+    ) -> "ExtractedFeatures":
+        """TF-IDF of texts, or the data's own sparse features."""
+        from zlpr.training.shortlist_fit import read_sparse
+
+        return read_sparse(train, validation, config)
+
+    def train(
+        self,
+        train: "Dataset",
+        validation: "Dataset",
+        config: ShortlistConfig,
+        inputs: "ExtractedFeatures",
+        *,
+        run: Mapping[str, Any],
+        checkpoint: Path | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> Trained:
+        """Fit at one regularisation, or at the best that validation finds."""
+        from zlpr.training.shortlist_fit import train_shortlist
+
+        return train_shortlist(
+            train, validation, config, inputs, run=run, checkpoint=checkpoint, progress=progress
+        )

@@ -1,0 +1,313 @@
+"""Fits of the model for many labels: candidates, a prior from centroids, and joint weights."""
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from zlpr._errors import UserError
+from zlpr.data import Dataset
+from zlpr.metrics import TopScores
+from zlpr.models.base import TrainingRecord
+from zlpr.models.candidates import blocks_of, keep_largest, label_sums, nearest, unit_rows
+from zlpr.models.shortlist import ShortlistModel
+from zlpr.training.base import ProgressCallback, Trained, TrainingProgress
+from zlpr.training.candidate_cells import (
+    CONSTANT,
+    CandidateKernel,
+    CandidateLoss,
+    Cells,
+    Vector,
+    fit_prior,
+    prior_products,
+)
+from zlpr.training.checkpoints import claim
+from zlpr.training.linear_features import ExtractedFeatures, extract_features
+from zlpr.training.loss import bound_of, check_finite, create_loss
+from zlpr.training.selection import is_better, validation_metric
+from zlpr.training.shortlist import ShortlistConfig
+from zlpr.training.span_lbfgs import InSpan, minimise_in_span
+
+_log = logging.getLogger("zlpr.training")
+
+# Entries of a label's centroid that are kept: the rest is many small numbers.
+CENTROID_ENTRIES = 200
+# Entries of the kernel's features, eight bytes each: more samples get fewer negatives, not less.
+MOST_ENTRIES, FEWEST_NEGATIVES = 48 * 2**20, 5
+# Features of a training sample that are kept, the largest: long texts would leave room for few
+# negatives, and these gain more.
+ROW_ENTRIES = 256
+# The regularisations that are tried, as long as validation improves.
+REGULARISATIONS = (0.1, 0.03)
+# A weight below this share of its label's largest is left out.
+PRUNED_BELOW = 0.01
+# Names name their labels where this share of them finds its own among so many nearest labels.
+NAMES_FOUND, AMONG_NEAREST = 0.25, 10
+
+
+def read_sparse(train: Dataset, validation: Dataset, config: ShortlistConfig) -> ExtractedFeatures:
+    """Features of both parts, sparse ones only."""
+    extracted = extract_features(train, validation, config.features)
+    if not sparse.issparse(extracted.train):
+        raise UserError(
+            "model shortlist reads texts or sparse features, and these are dense; "
+            "take the model linear"
+        )
+    return extracted
+
+
+@dataclass(frozen=True, eq=False)
+class _Samples:
+    """What weights are fitted to: features and labels, names of labels among them."""
+
+    features: Any
+    labels: Any
+
+
+def train_shortlist(
+    train: Dataset,
+    validation: Dataset,
+    config: ShortlistConfig,
+    inputs: ExtractedFeatures,
+    *,
+    run: Mapping[str, Any],
+    checkpoint: Path | None = None,
+    progress: ProgressCallback | None = None,
+) -> Trained:
+    """Fit the weights at one regularisation, or at the best that validation finds.
+
+    With `config.refit` the model that is given has been trained once more, on both parts, at what
+    was chosen; the scores of the validation part are those of the model that had not seen it.
+    """
+    if checkpoint is not None:
+        claim(checkpoint, run)
+    tell = _Teller(config, progress)
+    names = _name_features(train, inputs, config)
+    fit = _Fit(_with_names(_Samples(inputs.train, train.labels), names), config)
+    tried = REGULARISATIONS if config.regularisation is None else (config.regularisation,)
+    metric, regularisation, model, scores = _attempt(train, validation, inputs, fit, tried[0], tell)
+    for value in tried[1:]:
+        attempt = _attempt(train, validation, inputs, fit, value, tell)
+        if not is_better(config.choice_metric, attempt[0], metric):
+            break
+        metric, regularisation, model, scores = attempt
+    recall = recall_of(scores.labels, validation.labels)
+    if config.refit:
+        labels = sparse.csr_array(sparse.vstack([train.labels, validation.labels], format="csr"))
+        del fit  # whose kernel would take its memory twice
+        fit = _Fit(_with_names(_Samples(inputs.both, labels), names), config)
+        model = _model(train, inputs, fit, config, fit.solve(regularisation, tell))
+        tell.line("training and validation part", fit.value, fit.iterations, None)
+    as_given = inputs.validation
+    if inputs.scaling is not None:
+        model = _unscaled(model, inputs.scaling.scale)
+        as_given = inputs.read(validation.inputs)
+    return Trained(
+        model=model,
+        history=tuple(tell.history),
+        chosen={"regularisation": regularisation, "recall_of_candidates": recall},
+        validation_scores=scores,
+        num_features=int(inputs.train.shape[1]),
+        validation_features=as_given,
+    )
+
+
+def _attempt(
+    train: Dataset,
+    validation: Dataset,
+    inputs: ExtractedFeatures,
+    fit: "_Fit",
+    regularisation: float,
+    tell: "_Teller",
+) -> tuple[float, float, ShortlistModel, TopScores]:
+    """The metric on validation at a regularisation, with that, the model and its scores."""
+    model = _model(train, inputs, fit, fit.config, fit.solve(regularisation, tell))
+    scores = model.score(inputs.validation)
+    metric = validation_metric(fit.config, validation.labels, scores)
+    tell.line(f"regularisation {regularisation:g}", fit.value, fit.iterations, metric)
+    return metric, regularisation, model, scores
+
+
+def recall_of(candidates: Any, labels: Any) -> float:
+    """The share of the samples' labels that are among their candidates; 1 where there are none.
+
+    Args:
+        candidates: label indices of shape (samples, k), -1 for none.
+        labels: the samples' own, CSR.
+    """
+    if labels.nnz == 0:
+        return 1.0
+    rows, places = np.nonzero(candidates >= 0)
+    there = sparse.csr_array(
+        (np.ones(len(rows), dtype=bool), (rows, candidates[rows, places])), shape=labels.shape
+    )
+    return float(there.multiply(labels).nnz / labels.nnz)
+
+
+class _Fit:
+    """One training set: its candidates, prior and kernel, which all regularisations share."""
+
+    def __init__(self, samples: _Samples, config: ShortlistConfig) -> None:
+        self.config = config
+        whole = sparse.csr_array(samples.features, dtype=np.float32)
+        self.features = keep_largest(whole, ROW_ENTRIES)
+        labels = sparse.csr_array(samples.labels)
+        sums = label_sums(self.features, labels, CENTROID_ENTRIES)
+        self.centroids = unit_rows(sums)
+        near = nearest(self.features, self.centroids, self._negatives())
+        self.cells = Cells.of(near, labels)
+        self.loss = create_loss(config, labels, reduction="none")
+        products = prior_products(self.features, sums, self.cells, labels)
+        self.slope, self.bias = fit_prior(self.loss, self.cells, products)
+        offset = (self.slope * products + self.bias).astype(np.float32)
+        self.problem = CandidateLoss(self.loss, self.cells, offset)
+        self.kernel = CandidateKernel(self.features, self.cells)
+        self.weights = InSpan(np.zeros_like(offset), np.zeros_like(offset))
+        self.value, self.iterations = 0.0, 0
+
+    def _negatives(self) -> int:
+        room = MOST_ENTRIES // max(self.features.nnz, 1)
+        return int(min(self.config.negatives, max(FEWEST_NEGATIVES, room)))
+
+    def solve(self, regularisation: float, tell: "_Teller") -> Vector:
+        """The coefficients at a regularisation, starting from the last ones."""
+        samples = self.features.shape[0]
+        found = minimise_in_span(
+            self.problem.value,
+            self.problem.slopes,
+            self.kernel,
+            self.weights,
+            regularisation,
+            callback=lambda step, value: tell.step(regularisation, step, value / samples),
+        )
+        self.weights = found.weights
+        self.value, self.iterations = found.value / samples, found.iterations
+        return found.weights.coefficients
+
+    def weight(self, coefficients: Vector) -> Any:
+        """`slope * centroid + sum of coefficient * sample` of each label, pruned, CSR."""
+        by_label = sparse.csr_array(
+            (coefficients, self.cells.rows, self.cells.starts),
+            shape=(self.cells.num_labels, self.features.shape[0]),
+        )
+        blocks = []
+        for first, last in blocks_of(by_label, np.diff(self.features.indptr)):
+            summed = sparse.csr_array(by_label[first:last] @ self.features)
+            prior = np.float32(self.slope) * self.centroids[first:last]
+            blocks.append(_pruned(sparse.csr_array(summed + prior)))
+        return sparse.csr_array(sparse.vstack(blocks, format="csr"), dtype=np.float32)
+
+    def biases(self, coefficients: Vector) -> Vector:
+        """The biases that belong to the weights, for scores that are cut at 0."""
+        sums = np.bincount(self.cells.labels, coefficients, self.cells.num_labels)
+        found: Vector = (self.bias + CONSTANT**2 * sums - float(bound_of(self.loss))).astype(
+            np.float32
+        )
+        return found
+
+
+def _pruned(weight: Any) -> Any:
+    """Weights without those that are small beside their label's largest."""
+    largest = abs(weight).max(axis=1).toarray().ravel()
+    kept = np.abs(weight.data) >= PRUNED_BELOW * np.repeat(largest, np.diff(weight.indptr))
+    weight.data *= kept
+    weight.eliminate_zeros()
+    return weight
+
+
+def _model(
+    train: Dataset,
+    inputs: ExtractedFeatures,
+    fit: _Fit,
+    config: ShortlistConfig,
+    coefficients: Vector,
+) -> ShortlistModel:
+    check_finite(fit.value, config)
+    return ShortlistModel(
+        train.label_names,
+        fit.centroids,
+        fit.weight(coefficients),
+        fit.biases(coefficients),
+        min(config.candidates, train.num_labels),
+        inputs.text_features,
+        record=TrainingRecord(loss=config.loss),
+    )
+
+
+def _unscaled(model: ShortlistModel, scale: Any) -> ShortlistModel:
+    """The same scores of features as they were before they were scaled."""
+    for matrix in (model.centroids, model.weight):
+        matrix.data /= scale[matrix.indices]
+    return model
+
+
+def _name_features(train: Dataset, inputs: ExtractedFeatures, config: ShortlistConfig) -> Any:
+    """Features of the labels' names, zeros for those that are no training texts; None for none."""
+    if inputs.text_features is None or config.label_texts == "no":
+        return None
+    features = sparse.csr_array(inputs.text_features.transform(list(train.label_names)))
+    if config.label_texts == "yes" or _name_their_labels(features, inputs.train, train.labels):
+        return features
+    return None
+
+
+def _name_their_labels(names: Any, features: Any, labels: Any) -> bool:
+    """Whether names, read as texts, are near the samples of their own labels."""
+    seen = np.flatnonzero(np.asarray(labels.sum(axis=0)).ravel())
+    read = seen[np.diff(names.indptr)[seen] > 0]
+    if 2 * len(read) < len(seen):
+        return False
+    drawn = np.random.default_rng(0).permutation(read)[:1000]
+    sums = label_sums(sparse.csr_array(features, dtype=np.float32), labels, CENTROID_ENTRIES)
+    near = nearest(names[drawn], unit_rows(sums), AMONG_NEAREST)
+    found = bool((near == drawn[:, None]).any(axis=1).mean() >= NAMES_FOUND)
+    if found:
+        _log.info("the labels' names name them: each is one more training text of its label")
+    return found
+
+
+def _with_names(samples: _Samples, names: Any) -> _Samples:
+    """The samples, and the names of the labels that some of them have as samples of their own."""
+    if names is None:
+        return samples
+    seen = np.asarray(samples.labels.sum(axis=0)).ravel() > 0
+    rows = np.flatnonzero(seen & (np.diff(names.indptr) > 0))
+    own = sparse.csr_array(
+        (np.ones(len(rows), dtype=bool), rows, np.arange(len(rows) + 1)),
+        shape=(len(rows), samples.labels.shape[1]),
+    )
+    return replace(
+        samples,
+        features=sparse.csr_array(sparse.vstack([samples.features, names[rows]], format="csr")),
+        labels=sparse.csr_array(sparse.vstack([samples.labels, own], format="csr")),
+    )
+
+
+class _Teller:
+    """Progress, as it happens and as history."""
+
+    def __init__(self, config: ShortlistConfig, progress: ProgressCallback | None) -> None:
+        self.config, self.progress = config, progress
+        self.history: list[TrainingProgress] = []
+        self.started = time.perf_counter()
+
+    def step(self, regularisation: float, step: int, loss: float) -> None:
+        """One iteration."""
+        check_finite(loss, self.config)
+        if self.progress is not None:
+            seconds = time.perf_counter() - self.started
+            stage = f"regularisation {regularisation:g}"
+            self.progress(TrainingProgress(stage, step, 0, loss, seconds=seconds))
+
+    def line(self, stage: str, loss: float, steps: int, metric: float | None) -> None:
+        """One fit."""
+        seconds = time.perf_counter() - self.started
+        line = TrainingProgress(stage, steps, steps, loss, metric, seconds)
+        self.history.append(line)
+        if self.progress is not None:
+            self.progress(line)

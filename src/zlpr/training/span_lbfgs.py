@@ -1,0 +1,168 @@
+"""L-BFGS for weights that are sums of the training features: one kernel product an iteration.
+
+The penalty pulls `W` into the span of the samples, `W = X' A`, so that the coefficients `A` of the
+cells (a sample and one of its candidates) say all. The gradient of `sum of losses + r/2 |W|^2` in
+`W` is `X' (G + r A)` with `G` the losses' slopes in the scores, and the scores are `S = K A` with
+the kernel `K = X X'` between the samples of one label. Every vector of L-BFGS is kept in both
+forms, its coefficients and its scores, whose product is the inner product of the weights
+themselves. So an iteration takes one product with `K`, and a line search none.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector: TypeAlias = NDArray[np.float32]
+
+MEMORY = 6
+TOLERANCE, MAX_ITERATIONS = 1e-3, 40
+# Of a line search: how much of the promised descent is enough, and how fast a step shrinks.
+_ENOUGH, _SHRINK, _MOST_TRIALS = 1e-4, 0.4, 12
+# How far any score may go before there are past steps to judge a length by.
+_FIRST_STEP = 2.0
+
+
+@dataclass(frozen=True)
+class InSpan:
+    """Weights `X' A` by their coefficients and by the scores that they give.
+
+    Attributes:
+        coefficients: `A`, a number per cell.
+        scores: `K A`, a number per cell.
+    """
+
+    coefficients: Vector
+    scores: Vector
+
+    def __add__(self, other: "InSpan") -> "InSpan":
+        return InSpan(self.coefficients + other.coefficients, self.scores + other.scores)
+
+    def times(self, factor: float) -> "InSpan":
+        """The same weights, longer or shorter."""
+        number = np.float32(factor)
+        return InSpan(number * self.coefficients, number * self.scores)
+
+    def dot(self, other: "InSpan") -> float:
+        """The inner product of the two weights."""
+        return float(self.coefficients @ other.scores)
+
+
+@dataclass(frozen=True)
+class SpanMinimum:
+    """Where a fit ended: the weights, the objective and the iterations it took."""
+
+    weights: InSpan
+    value: float
+    iterations: int
+
+
+def minimise_in_span(
+    loss: Callable[[Vector], float],
+    slopes: Callable[[Vector], Vector],
+    kernel: Callable[[Vector], Vector],
+    start: InSpan,
+    regularisation: float,
+    *,
+    tolerance: float = TOLERANCE,
+    max_iterations: int = MAX_ITERATIONS,
+    callback: Callable[[int, float], None] | None = None,
+) -> SpanMinimum:
+    """Minimise `loss(K A) + r/2 A' K A`, a convex function, from a start.
+
+    Args:
+        loss: the summed loss of scores.
+        slopes: its gradient.
+        kernel: the product with `K`.
+        start: is left as it was.
+        regularisation: `r`.
+        tolerance: stop once an iteration gains less than this share of all gain so far.
+        max_iterations: at most so many.
+        callback: called with the iteration and the objective.
+
+    Examples:
+        >>> zero = InSpan(np.zeros(2, np.float32), np.zeros(2, np.float32))
+        >>> target = np.array([2.0, 4.0], np.float32)
+        >>> found = minimise_in_span(  # of (s - t)^2 / 2 + s^2 / 2: half-way to the target
+        ...     lambda s: float(((s - target) ** 2).sum() / 2), lambda s: s - target,
+        ...     lambda a: a, zero, regularisation=1.0,
+        ... )
+        >>> found.weights.scores.round(3).tolist()
+        [1.0, 2.0]
+    """
+    weights, past = start, list[tuple[InSpan, InSpan, float]]()
+    value = first_value = loss(weights.scores) + 0.5 * regularisation * weights.dot(weights)
+    gradient, iteration = _gradient(weights, slopes, kernel, regularisation), 0
+    for iteration in range(1, max_iterations + 1):
+        direction = _direction(gradient, past)
+        step = 1.0 if past else min(1.0, _FIRST_STEP / _largest(direction.scores))
+        found = _search(loss, weights, direction, step, value, gradient, regularisation)
+        if found is None:
+            break
+        step, lower = found
+        moved = direction.times(step)
+        weights = weights + moved
+        gain, value = value - lower, lower
+        if callback is not None:
+            callback(iteration, value)
+        if gain <= tolerance * (first_value - value):
+            break
+        before = gradient
+        gradient = _gradient(weights, slopes, kernel, regularisation)
+        change = gradient + before.times(-1.0)
+        curvature = moved.dot(change)
+        if curvature > 1e-10 * change.dot(change):
+            past = [*past[1 - MEMORY :], (moved, change, curvature)]
+    return SpanMinimum(weights, value, iteration)
+
+
+def _gradient(
+    weights: InSpan,
+    slopes: Callable[[Vector], Vector],
+    kernel: Callable[[Vector], Vector],
+    regularisation: float,
+) -> InSpan:
+    found = slopes(weights.scores)
+    return InSpan(found, kernel(found)) + weights.times(regularisation)
+
+
+def _direction(gradient: InSpan, past: list[tuple[InSpan, InSpan, float]]) -> InSpan:
+    """Against the gradient, by the curvature of the past steps."""
+    direction, shares = gradient.times(-1.0), []
+    for moved, change, curvature in reversed(past):
+        shares.append(moved.dot(direction) / curvature)
+        direction = direction + change.times(-shares[-1])
+    if past:
+        _, change, curvature = past[-1]
+        direction = direction.times(curvature / change.dot(change))
+    for (moved, change, curvature), share in zip(past, reversed(shares), strict=True):
+        direction = direction + moved.times(share - change.dot(direction) / curvature)
+    return direction
+
+
+def _search(
+    loss: Callable[[Vector], float],
+    weights: InSpan,
+    direction: InSpan,
+    step: float,
+    value: float,
+    gradient: InSpan,
+    regularisation: float,
+) -> tuple[float, float] | None:
+    """A step that goes down and the value there; None where there is no such step."""
+    descent = gradient.dot(direction)
+    here, along, square = weights.dot(weights), weights.dot(direction), direction.dot(direction)
+    for _ in range(_MOST_TRIALS):
+        length = here + 2 * step * along + step * step * square
+        lower = loss(weights.scores + np.float32(step) * direction.scores)
+        lower += 0.5 * regularisation * length
+        if lower <= value + _ENOUGH * step * descent and lower < value:
+            return step, lower
+        step *= _SHRINK
+    return None
+
+
+def _largest(values: Vector) -> float:
+    return max(float(np.abs(values).max(initial=0.0)), 1e-12)

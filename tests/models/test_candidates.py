@@ -1,0 +1,56 @@
+import numpy as np
+import pytest
+from scipy import sparse
+
+from zlpr.models import candidates
+
+
+def random_matrix(rows, columns, density=0.2, seed=0):
+    return sparse.random_array(
+        (rows, columns), density=density, rng=np.random.default_rng(seed), dtype=np.float32
+    ).tocsr()
+
+
+@pytest.mark.parametrize("products", [7, 2**22])
+def test_the_nearest_labels_are_those_with_the_largest_products(products, monkeypatch):
+    monkeypatch.setattr(candidates, "BLOCK_PRODUCTS", products)
+    features, centroids = random_matrix(13, 40), random_matrix(9, 40, seed=1)
+    dense = (features @ centroids.T).toarray()
+    found = candidates.nearest(features, centroids, 4)
+    for row, labels in zip(dense, found, strict=True):
+        best = [label for label in np.argsort(-row, kind="stable")[:4] if row[label] > 0]
+        assert labels[labels >= 0].tolist() == best
+        assert (labels[len(best) :] == -1).all()
+
+
+def test_a_sample_that_has_nothing_in_common_with_any_label_has_no_candidates():
+    features = sparse.csr_array(np.array([[0.0, 0.0, 1.0], [0.0, 0.0, 0.0]], dtype=np.float32))
+    centroids = sparse.csr_array(np.array([[1.0, 1.0, 0.0]], dtype=np.float32))
+    assert candidates.nearest(features, centroids, 2).tolist() == [[-1, -1], [-1, -1]]
+
+
+@pytest.mark.parametrize("table", [1, 100, 2**22])
+def test_the_scores_of_cells_are_products_of_rows(table, monkeypatch):
+    monkeypatch.setattr(candidates, "TABLE", table)
+    monkeypatch.setattr(candidates, "GROUP_ENTRIES", 20)
+    features, weight = random_matrix(11, 30), random_matrix(7, 30, seed=1)
+    rng = np.random.default_rng(2)
+    rows, labels = rng.integers(0, 11, 50), rng.integers(0, 7, 50)
+    expected = (features @ weight.T).toarray()[rows, labels]
+    np.testing.assert_allclose(
+        candidates.score_cells(features, weight, rows, labels), expected, rtol=1e-5, atol=1e-6
+    )
+    none = np.empty(0, dtype=np.int64)
+    assert candidates.score_cells(features, weight, none, none).shape == (0,)
+
+
+def test_sums_of_labels_keep_their_largest_entries():
+    features, labels = random_matrix(20, 15), random_matrix(20, 6, seed=1) > 0
+    whole = (labels.T.astype(np.float32) @ features).toarray()
+    np.testing.assert_allclose(candidates.label_sums(features, labels, 15).toarray(), whole)
+    few = candidates.label_sums(features, labels, 3).toarray()
+    for kept, row in zip(few, whole, strict=True):
+        assert np.count_nonzero(kept) == min(3, np.count_nonzero(row))
+        assert kept.sum() == pytest.approx(np.sort(row)[::-1][:3].sum(), rel=1e-5)
+    lengths = np.linalg.norm(candidates.unit_rows(sparse.csr_array(few)).toarray(), axis=1)
+    np.testing.assert_allclose(lengths[lengths > 0], 1.0, rtol=1e-6)

@@ -1,0 +1,67 @@
+import functools
+import json
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+import zlpr
+from tests import many_labels
+from zlpr._digest import file_digest
+from zlpr._errors import UserError
+from zlpr.metrics import TopScores
+from zlpr.training import TrainingConfig, fit
+
+
+@functools.cache
+def fitted():
+    data = many_labels.make()
+    train, validation = data.select(np.arange(200)), data.select(np.arange(200, 240))
+    return fit(train, validation, TrainingConfig(model="shortlist", regularisation=0.1)).model
+
+
+def test_the_candidates_scores_are_exact_and_the_others_none():
+    model = fitted()
+    texts = many_labels.make(20, seed=1).texts
+    scores = model.predict_scores(texts)
+    assert isinstance(scores, TopScores)
+    features = model.read(texts)
+    dense = (features @ model.weight.T).toarray() + model.bias
+    rows, places = np.nonzero(scores.labels >= 0)
+    named = scores.labels[rows, places]
+    np.testing.assert_allclose(scores.scores[rows, places], dense[rows, named], atol=1e-4)
+
+
+def test_a_saved_model_predicts_the_same(tmp_path):
+    texts = many_labels.make(20, seed=1).texts
+    fitted().save(tmp_path / "model")
+    loaded = zlpr.load(tmp_path / "model")
+    assert loaded.predict(texts) == fitted().predict(texts)
+    np.testing.assert_array_equal(
+        loaded.predict_scores(texts).scores, fitted().predict_scores(texts).scores
+    )
+    assert loaded.predict([""]) == [()]
+    assert loaded.predict([]) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "fault"),
+    [
+        ("weight.indices", lambda a: a + 10**6, "weight is no sparse matrix"),
+        ("weight.indptr", lambda a: a[::-1].copy(), "weight is no sparse matrix"),
+        ("centroids.indices", lambda a: a - 10**6, "centroids is no sparse matrix"),
+        ("centroids.data", lambda a: a * np.float32("nan"), "not a finite number"),
+        ("bias", lambda a: a[1:], "the bias is not 40 finite numbers"),
+    ],
+)
+def test_a_strangers_file_cannot_point_outside_its_arrays(tmp_path, name, damage, fault):
+    folder = tmp_path / "model"
+    fitted().save(folder)
+    tensors = load_file(folder / "model.safetensors")
+    tensors[name] = damage(tensors[name])
+    save_file(tensors, folder / "model.safetensors")
+    config = json.loads((folder / "config.json").read_text())
+    config["files"]["model.safetensors"] = file_digest(folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UserError, match=fault):
+        zlpr.load(folder)

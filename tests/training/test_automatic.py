@@ -1,0 +1,34 @@
+import numpy as np
+import pytest
+
+from tests import many_labels
+from zlpr.data import Dataset
+from zlpr.training.automatic import MANY_LABELS, settle
+from zlpr.training.parts import divide
+
+
+def parts(labels):
+    return divide(many_labels.make(60, labels))
+
+
+@pytest.mark.parametrize(
+    ("labels", "values", "model"),
+    [
+        (MANY_LABELS - 1, {}, "linear"),
+        (MANY_LABELS, {}, "shortlist"),
+        (MANY_LABELS, {"model": "linear"}, "linear"),
+        (20, {"model": "shortlist"}, "shortlist"),
+        (MANY_LABELS, {"loss": "focal"}, "linear"),
+        (MANY_LABELS, {"loss": "bce", "regularisation": 1.0}, "shortlist"),
+        (MANY_LABELS, {"mixup": 0.2}, "linear"),
+    ],
+)
+def test_many_labels_are_for_the_shortlist_unless_only_another_can(labels, values, model):
+    assert settle({"model": "auto", **values}, parts(labels)).model == model
+
+
+def test_dense_features_are_for_the_linear_model():
+    data = many_labels.make(60, MANY_LABELS)
+    features = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
+    dense = Dataset(labels=data.labels, label_names=data.label_names, features=features)
+    assert settle({"model": "auto"}, divide(dense)).model == "linear"

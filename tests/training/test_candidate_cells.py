@@ -1,0 +1,94 @@
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+
+from zlpr.losses import BCELoss, ZLPRLoss, zlpr_loss
+from zlpr.models import candidates
+from zlpr.training.candidate_cells import (
+    CandidateKernel,
+    CandidateLoss,
+    Cells,
+    fit_prior,
+    prior_products,
+)
+
+
+@pytest.fixture
+def problem():
+    rng = np.random.default_rng(0)
+    features = sparse.random_array((12, 25), density=0.3, rng=rng, dtype=np.float32).tocsr()
+    labels = sparse.csr_array(rng.random((12, 6)) < 0.3)
+    nearest = np.stack([rng.permutation(6)[:3] for _ in range(12)])
+    nearest[3, 1:] = -1
+    return features, labels, Cells.of(nearest, labels), nearest
+
+
+def test_cells_are_the_positives_and_the_nearest(problem):
+    _, labels, cells, nearest = problem
+    there = {(row, label) for row in range(12) for label in nearest[row] if label >= 0}
+    own = set(zip(*labels.nonzero(), strict=True))
+    assert set(zip(cells.rows, cells.labels, strict=True)) == there | own
+    positive = set(zip(cells.rows[cells.positive], cells.labels[cells.positive], strict=True))
+    assert positive == own
+    assert (np.diff(cells.labels) >= 0).all()
+    spread = cells.spread(np.ones(len(cells.rows), dtype=bool))
+    assert spread.sum(1).tolist() == [len([c for c in there | own if c[0] == r]) for r in range(12)]
+
+
+@pytest.mark.parametrize("table", [1, 60, 2**22])
+def test_the_kernel_is_that_of_samples_with_the_same_label(problem, table, monkeypatch):
+    monkeypatch.setattr(candidates, "TABLE", table)
+    features, _, cells, _ = problem
+    products = (features @ features.T).toarray() + 1.0
+    same = cells.labels[:, None] == cells.labels[None, :]
+    whole = np.where(same, products[np.ix_(cells.rows, cells.rows)], 0.0)
+    vector = np.random.default_rng(1).normal(size=len(cells.rows)).astype(np.float32)
+    kernel = CandidateKernel(features, cells)
+    np.testing.assert_allclose(kernel(vector), whole @ vector, rtol=1e-4, atol=1e-4)
+
+
+def test_the_prior_leaves_a_sample_out_of_its_own_centroid(problem):
+    features, labels, cells, _ = problem
+    sums = candidates.label_sums(features, labels, 25)
+    found = prior_products(features, sums, cells, labels)
+    dense, truth = features.toarray(), labels.toarray()
+    for row, label, product in zip(cells.rows, cells.labels, found, strict=True):
+        others = truth[:, label].copy()
+        others[row] = False
+        if truth[row, label] and not others.any():
+            continue
+        centroid = dense[others].sum(0)
+        length = np.linalg.norm(centroid)
+        expected = dense[row] @ centroid / length if length > 0 else 0.0
+        assert product == pytest.approx(expected, abs=1e-4)
+
+
+def test_the_loss_is_that_of_the_candidates_alone(problem):
+    _, labels, cells, _ = problem
+    rng = np.random.default_rng(3)
+    scores, offset = (rng.normal(size=len(cells.rows)).astype(np.float32) for _ in range(2))
+    loss = CandidateLoss(ZLPRLoss(reduction="none"), cells, offset)
+    dense = torch.full((12, 6), -torch.inf, dtype=torch.float64)
+    dense[cells.rows, cells.labels] = torch.from_numpy((scores + offset).astype(np.float64))
+    targets = torch.from_numpy(labels.toarray())
+    mask = torch.isfinite(dense)
+    expected = zlpr_loss(dense.nan_to_num(neginf=0.0), targets, label_mask=mask, reduction="sum")
+    assert loss.value(scores) == pytest.approx(float(expected), rel=1e-5)
+    step = np.zeros_like(scores)
+    step[5] = 1e-2
+    slope = (loss.value(scores + step) - loss.value(scores - step)) / 2e-2
+    assert loss.slopes(scores)[5] == pytest.approx(slope, abs=1e-3)
+
+
+@pytest.mark.parametrize("loss", [ZLPRLoss(reduction="none"), BCELoss(reduction="none")])
+def test_the_prior_is_where_the_loss_is_lowest(problem, loss):
+    _, _, cells, _ = problem
+    products = np.where(cells.positive, 0.6, 0.3).astype(np.float32)
+    products += np.random.default_rng(0).normal(size=len(products)).astype(np.float32) / 5
+    slope, bias = fit_prior(loss, cells, products)
+    values = CandidateLoss(loss, cells, np.zeros_like(products))
+    best = values.value((slope * products + bias).astype(np.float32))
+    for other in ((slope + 0.5, bias), (slope - 0.5, bias), (slope, bias + 0.5), (slope, bias - 1)):
+        assert best <= values.value((other[0] * products + other[1]).astype(np.float32)) + 1e-3
+    assert slope > 0

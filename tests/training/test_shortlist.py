@@ -1,0 +1,103 @@
+import numpy as np
+import pytest
+from scipy import sparse
+
+from tests import many_labels
+from zlpr._errors import UserError
+from zlpr.data import Dataset
+from zlpr.training import TrainingConfig, fit
+from zlpr.training.shortlist_fit import recall_of
+
+TEST = many_labels.make(80, seed=1)
+
+
+def fit_many(*, named=False, **settings):
+    data = many_labels.make(named=named)
+    train, validation = data.select(np.arange(200)), data.select(np.arange(200, 240))
+    test = many_labels.make(80, seed=1, named=named)
+    return fit(train, validation, TrainingConfig(model="shortlist", **settings), test=test)
+
+
+@pytest.mark.parametrize("loss", ["zlpr", "bce", "lsep", "decoupled_softmax"])
+def test_it_learns_many_labels_with_each_of_its_losses(loss):
+    result = fit_many(loss=loss)
+    assert result.figures["test"]["micro_f1"] > 0.9
+    assert result.figures["test"]["precision_at_1"] > 0.95
+    assert result.chosen["recall_of_candidates"] > 0.95
+    assert result.chosen["regularisation"] in (0.1, 0.03)
+    assert [line.stage for line in result.history][-1] == "training and validation part"
+
+
+def test_scores_at_zero_decide():
+    assert fit_many(decode="zero").figures["test"]["micro_f1"] > 0.85
+
+
+def test_a_fit_is_the_same_each_time():
+    first, second = (fit_many(regularisation=0.1, refit=False) for _ in range(2))
+    np.testing.assert_array_equal(first.test.scores.scores, second.test.scores.scores)
+
+
+def test_names_that_are_words_are_training_texts_and_numbers_are_not():
+    by_itself = fit_many(named=True, regularisation=0.1)
+    told = fit_many(named=True, regularisation=0.1, label_texts="yes")
+    without = fit_many(named=True, regularisation=0.1, label_texts="no")
+    np.testing.assert_array_equal(by_itself.test.scores.scores, told.test.scores.scores)
+    assert not np.array_equal(by_itself.test.scores.scores, without.test.scores.scores)
+    numbers, none = fit_many(regularisation=0.1), fit_many(regularisation=0.1, label_texts="no")
+    np.testing.assert_array_equal(numbers.test.scores.scores, none.test.scores.scores)
+
+
+def test_sparse_features_are_read_and_dense_ones_refused():
+    rng = np.random.default_rng(0)
+    labels = sparse.csr_array(rng.random((150, 20)) < 0.1)
+    features = sparse.csr_array(labels.toarray() * 7.0 + (rng.random((150, 20)) < 0.05))
+    names = tuple(map(str, range(20)))
+    data = Dataset(labels=labels, label_names=names, features=features)
+    result = fit(data, data, TrainingConfig(model="shortlist"), test=data)
+    assert result.figures["test"]["micro_f1"] > 0.9
+    predicted = result.model.predict(features)
+    assert predicted == [
+        tuple(names[i] for i in row)
+        for row in np.split(
+            result.test.decided(result.model.decoder).indices,
+            result.test.decided(result.model.decoder).indptr[1:-1],
+        )
+    ]
+    dense = Dataset(labels=labels, label_names=names, features=features.toarray())
+    with pytest.raises(UserError, match="these are dense; take the model linear"):
+        fit(dense, dense, TrainingConfig(model="shortlist"))
+
+
+def test_labels_and_samples_without_each_other():
+    data = many_labels.make()
+    names = (*data.label_names, "never")
+    lonely = data.with_label_names(names).select(np.arange(240))
+    texts = ["", *lonely.texts[1:]]
+    empty = sparse.csr_array(np.zeros((1, 41), dtype=bool))
+    labels = sparse.csr_array(sparse.vstack([empty, lonely.labels[1:]]))
+    train = Dataset(labels=labels, label_names=names, texts=texts)
+    result = fit(train, train, TrainingConfig(model="shortlist", regularisation=0.1))
+    assert "never" not in {name for row in result.model.predict(texts) for name in row}
+    assert result.model.predict([""]) == [()]
+
+
+@pytest.mark.parametrize(
+    ("settings", "fault"),
+    [
+        ({"loss": "focal"}, "smooth and convex, which focal is not; there are: zlpr"),
+        ({"loss_params": {"pos_weight": [1.0, 2.0]}}, "pos_weight: model shortlist takes numbers"),
+        ({"loss": "lsep", "loss_params": {"pairs": 10}}, "pairs: model shortlist takes numbers"),
+        ({"candidates": 0}, "candidates 0: expected a number above 0"),
+        ({"negatives": -1}, "negatives -1: expected a number above 0"),
+        ({"epochs": 3}, r"model shortlist has no setting 'epochs' \(linear"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings, fault):
+    with pytest.raises(UserError, match=fault):
+        TrainingConfig(model="shortlist", **settings)
+
+
+def test_the_recall_is_the_share_of_labels_that_are_candidates():
+    labels = sparse.csr_array(np.array([[1, 1, 0], [0, 0, 1]], dtype=bool))
+    assert recall_of(np.array([[0, -1], [2, 1]]), labels) == pytest.approx(2 / 3)
+    assert recall_of(np.array([[0, -1], [2, 1]]), sparse.csr_array((2, 3), dtype=bool)) == 1.0

@@ -1,0 +1,46 @@
+import numpy as np
+import scipy.optimize
+
+from zlpr.training.span_lbfgs import InSpan, minimise_in_span
+
+
+def test_the_minimum_is_that_of_the_weights_themselves():
+    """Logistic regression by its coefficients and by its weights."""
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(30, 8))
+    signs = np.sign(features[:, 0] + 0.5 * rng.normal(size=30))
+
+    def of_weights(weights):
+        margins = signs * (features @ weights)
+        value = np.logaddexp(0, -margins).sum() + 0.25 * weights @ weights
+        return value, -features.T @ (signs / (1 + np.exp(margins))) + 0.5 * weights
+
+    expected = scipy.optimize.minimize(of_weights, np.zeros(8), jac=True, tol=1e-10)
+    kernel = (features @ features.T).astype(np.float32)
+    zero = np.zeros(30, dtype=np.float32)
+    values = []
+    found = minimise_in_span(
+        lambda scores: float(np.logaddexp(0, -signs * scores).sum()),
+        lambda scores: (-signs / (1 + np.exp(signs * scores))).astype(np.float32),
+        lambda vector: kernel @ vector,
+        InSpan(zero, zero),
+        0.5,
+        tolerance=1e-8,
+        max_iterations=200,
+        callback=lambda _, value: values.append(value),
+    )
+    assert abs(found.value - expected.fun) < 1e-4
+    weights = features.T @ found.weights.coefficients
+    np.testing.assert_allclose(weights, expected.x, atol=2e-2)
+    assert values == sorted(values, reverse=True)
+    assert len(values) <= found.iterations
+
+
+def test_a_start_at_the_minimum_stays_there():
+    zero = np.zeros(3, dtype=np.float32)
+    start = InSpan(zero, zero)
+    found = minimise_in_span(
+        lambda scores: float((scores**2).sum()), lambda scores: 2 * scores, lambda v: v, start, 1.0
+    )
+    assert found.value == 0.0
+    assert not found.weights.scores.any()
