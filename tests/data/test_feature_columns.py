@@ -94,7 +94,11 @@ def test_other_tables_give_the_same(form, tmp_path):
         ]
         path.write_text("\n".join(map(json.dumps, rows)))
     ways = {"features": ["age", "height", "colour"], "labels": ["old", "hot"]}
-    np.testing.assert_array_equal(read(path, **ways).features, read(source, **ways).features)
+    first = read(source, **ways)
+    np.testing.assert_array_equal(read(path, **ways).features, first.features)
+    new = read(path, labelled=False, like=first.columns)  # as for prediction
+    np.testing.assert_array_equal(new.features, first.features)
+    assert not new.labels.nnz
 
 
 def test_another_file_has_the_features_of_the_first(tmp_path, caplog):

@@ -96,7 +96,7 @@ class Roles:
     """What the columns of a table hold, and how the cells of labels are read."""
 
     columns: Columns
-    parse_labels: LabelParser
+    parse_labels: LabelParser | None  # None where labels are not wanted
     label_names: tuple[str, ...] | None
 
     def block(self, table: Table, lines: Sequence[int], problems: Problems) -> Block:
@@ -104,7 +104,9 @@ class Roles:
         bad = BadCells()
         held = self.columns
         texts = _joined([_strings(table[name], name, bad) for name in held.text])
-        labels = self.parse_labels(table, bad)
+        labels: list[Sequence[str]] = [()] * len(lines)
+        if self.parse_labels is not None:
+            labels = self.parse_labels(table, bad)
         cells = None if held.features is None else _cells(table, held.features, bad)
         ids = None if held.id is None else _keys(table[held.id], held.id, bad)
         groups = None if held.group is None else _groups(table[held.group], held.group, bad)
@@ -186,11 +188,11 @@ def find_roles(
             and options.label_delimiter is None
         )
     )
-    parser: LabelParser
+    parser: LabelParser | None
     delimiter = None
     declared: tuple[str, ...] | None = None
     if not options.labelled:
-        parser = _no_labels
+        parser = None
     elif indicators:
         parser = Indicators(label_columns, guessed=options.labels is None)
         declared = label_columns
@@ -578,10 +580,6 @@ def _parts(values: Sequence[Any], column: str, bad: BadCells) -> list[str]:
             bad.report(row, column, f"expected train, validation or test, got {quote(value)}")
         parts.append(part or "train")
     return parts
-
-
-def _no_labels(columns: Table, bad: BadCells) -> list[Sequence[str]]:
-    return [()] * len(next(iter(columns.values())))
 
 
 @dataclass(frozen=True)
