@@ -104,7 +104,7 @@ def duel(results: Results, ours: str, theirs: str, column: Column) -> dict[str, 
         if not a or not b:
             continue
         differences.append(sign * 100 * (np.mean(list(a.values())) - np.mean(list(b.values()))))
-        p_value = paired_p_value(a, b, results.test_shares[contest])
+        p_value = paired_p_value(a, b, results.test_share(contest, a))
         p_values.append(1.0 if p_value is None else p_value)
     for difference, p_value in zip(differences, holm(p_values), strict=True):
         if p_value <= 0.05:

@@ -60,7 +60,8 @@ def test_one_population_is_refused(capsys):
 def test_an_unknown_topic_is_one_line(topic, capsys):
     assert main(["theory", topic]) == 2
     assert capsys.readouterr().err == (
-        "zlpr: error: no topic 'entropy'; the topics are dependence, link, terms, regret\n"
+        "zlpr: error: no topic 'entropy'; "
+        "the topics are equations, dependence, link, terms, regret\n"
     )
 
 

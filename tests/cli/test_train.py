@@ -140,7 +140,7 @@ def test_two_runs_write_the_same_weights(file, tmp_path):
         (["--report-to", "tensorboard"], "no setting --report-to; hf:NAME_OR_PATH has"),
         (
             ["--model", "hf:x", "--analyzer", "char"],
-            "model hf has no setting --analyzer; linear and embed:NAME_OR_PATH and",
+            "model hf has no setting --analyzer; linear and shortlist and embed:NAME_OR_PATH and",
         ),
         (["--min-count", "9999"], "min_count"),
     ],
