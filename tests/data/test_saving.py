@@ -183,7 +183,9 @@ def test_texts_over_a_saved_table_leave_nothing_of_it(tmp_path):
     assert len(load(tmp_path / "out")) == 200
 
 
-@pytest.mark.parametrize("held", ["[", '["age"]', '{"format": "svm"}', '{"features": [1]}', "[" * 9999])
+@pytest.mark.parametrize(
+    "held", ["[", '["age"]', '{"format": "svm"}', '{"features": [1]}', "[" * 9999]
+)
 def test_a_strangers_word_on_how_to_read_is_checked(held, tmp_path):
     save(make_split(table(tmp_path)), tmp_path / "out")
     (tmp_path / "out" / "reading.json").write_text(held)

@@ -27,7 +27,8 @@ def save(dataset: Dataset, folder: str | Path, *, overwrite: bool = False) -> li
 
     Texts become `train.jsonl`, `validation.jsonl` and `test.jsonl`. Columns of a table that are
     learned from become `train.csv` and so on, with a `reading.json` that says what they are; any
-    other features become files of the `svm` format. All files are written beside the folder first: it gets all of them or none.
+    other features become files of the `svm` format. All files are written beside the folder first:
+    it gets all of them or none.
 
     Args:
         dataset: data with a split.

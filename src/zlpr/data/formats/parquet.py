@@ -58,5 +58,7 @@ def _fields(dataset: Dataset) -> list[tuple[str, Any]]:
     import pyarrow
 
     text = pyarrow.string()
-    types = {"labels": pyarrow.list_(text)} | dict.fromkeys(number_columns(dataset), pyarrow.float64())
+    types = {"labels": pyarrow.list_(text)} | dict.fromkeys(
+        number_columns(dataset), pyarrow.float64()
+    )
     return [(name, types.get(name, text)) for name in sample_columns(dataset)]
