@@ -68,19 +68,7 @@ class LinearModel(FittedModel):
     def parts(self, sample: Any, read: Any, labels: Sequence[int]) -> Parts:
         """Each feature times its weights, which together with the biases are the scores."""
         row = np.asarray(read.toarray() if hasattr(read, "toarray") else read)[0]
-        columns = np.flatnonzero(row)
-        weights = self.weight[columns][:, labels].astype(np.float64)
-        values = row[columns, None].astype(np.float64) * weights
-        bias = self.bias[labels].astype(np.float64)
-        if self.text_features is None:
-            return Parts([self._feature_name(column) for column in columns.tolist()], values, bias)
-        ngrams = self.text_features.places(sample)
-        found = [ngrams[column] for column in columns.tolist()]
-        return Parts([one.term for one in found], values, bias, [one.places for one in found])
-
-    def _feature_name(self, column: int) -> str:
-        held = Columns.from_json(self.record.data.get("columns", {})).features
-        return f"feature {column}" if held is None else held.names[column]
+        return parts_of_layer(self, sample, row, self.weight[:, labels], self.bias[labels])
 
     def save_parts(self, folder: Path) -> dict[str, Any]:
         """Write the weights and the vocabulary."""
@@ -104,6 +92,30 @@ class LinearModel(FittedModel):
     ) -> "LinearModel":
         """Read what `save_parts` wrote; `shared` holds what every kind of model has."""
         return cls(**load_layer(folder, config, shared))
+
+
+def parts_of_layer(
+    model: Any, sample: Any, row: NDArray[Any], weight: NDArray[Any], bias: NDArray[Any]
+) -> Parts:
+    """What each feature of a sample adds to scores `x W + b`.
+
+    Args:
+        model: has `text_features` and a `record`, by which features have names.
+        sample: as the user gave it.
+        row: its features, (features,).
+        weight: of the labels to explain, (features, labels).
+        bias: of these, (labels,).
+    """
+    columns = np.flatnonzero(row)
+    values = row[columns, None].astype(np.float64) * weight[columns].astype(np.float64)
+    held = bias.astype(np.float64)
+    if model.text_features is None:
+        named = Columns.from_json(model.record.data.get("columns", {})).features
+        names = [f"feature {i}" if named is None else named.names[i] for i in columns.tolist()]
+        return Parts(names, values, held)
+    ngrams = model.text_features.places(sample)
+    found = [ngrams[column] for column in columns.tolist()]
+    return Parts([one.term for one in found], values, held, [one.places for one in found])
 
 
 def load_layer(
