@@ -32,3 +32,9 @@ def test_mistakes_are_one_line(demo_folder):
         Predictor(demo_folder)({"review": np.array(TEXTS, dtype=object)})
     with pytest.raises(UserError, match="output 'sets': expected labels"):
         Predictor(demo_folder, output="sets")
+
+
+def test_a_column_that_is_there_is_not_replaced(demo_folder):
+    batch = {"text": np.array(["money back"], dtype=object), "labels": np.array([["truth"]])}
+    with pytest.raises(UserError, match="there is a column 'labels' already"):
+        Predictor(demo_folder)(batch)
