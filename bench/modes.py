@@ -5,12 +5,14 @@
     python bench/modes.py grow --out growth.json
     python bench/modes.py page modes.json growth.json --figures docs/figures --table docs/modes.csv
 
-A run is a process of its own with one thread, forked where everything is imported and the data is
-read: what is measured are the processor seconds of the fit (not those of the clock, which depend on
-what else runs) and the most memory held beyond that. A run that takes more than `--limit` processor
-seconds is recorded as that. Every mode decides by its own bound, those that only rank by a second
-stage fitted on the validation part; regularisation is chosen there by Micro-F1. The data's own test
-part is kept, or 8:1:1 drawn by seed 0. What is in the file already is not run again. Linux only.
+A run is a process of its own with one thread, forked where everything is imported and the features,
+the same for all modes, are read. Measured are the processor seconds of the fit, with the choice of
+its regularisation and with what is fitted to its scores (not seconds of the clock, which depend on
+what else runs), and the most memory held beyond what was held before. A run that takes more than
+`--limit` processor seconds is recorded as that. Every mode decides by its own bound, those that
+only rank by a second stage fitted on the validation part; regularisation is chosen there by
+Micro-F1. The data's own test part is kept, or 8:1:1 drawn by seed 0. What is in the file already is
+not run again. Linux only.
 """
 
 import argparse
@@ -23,7 +25,9 @@ import resource
 import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 os.environ["OMP_NUM_THREADS"] = "1"  # before anything that counts
 
@@ -94,6 +98,7 @@ def main() -> int:
     compare = commands.add_parser("compare")
     compare.add_argument("data", nargs="+", metavar="[NAME=]PATH")
     compare.add_argument("--text", help="column of texts, where a table has several")
+    compare.add_argument("--samples", type=int, help="train on so many, drawn at random by seed 0")
     compare.add_argument("--modes", nargs="+", choices=ALL, default=list(ALL))
     grow = commands.add_parser("grow")
     for command in (compare, grow):
@@ -110,14 +115,15 @@ def main() -> int:
     if args.command == "grow":
         jobs = [{"mode": mode, "labels": size} for size in SIZES for mode in GROWING]
     else:
-        jobs = [data_job(data, args.text) | {"mode": m} for data in args.data for m in args.modes]
+        sources = [data_job(data, args.text, args.samples) for data in args.data]
+        jobs = [source | {"mode": mode} for source in sources for mode in args.modes]
     return run_all(jobs, args.out, args.limit)
 
 
-def data_job(given: str, text: str | None) -> dict:
+def data_job(given: str, text: str | None, samples: int | None) -> dict:
     """What a run is told of its data, from `PATH` or `NAME=PATH`."""
     name, _, path = given.rpartition("=")
-    return {"data": name or Path(path).name, "path": path, "text": text}
+    return {"data": name or Path(path).name, "path": path, "text": text, "samples": samples}
 
 
 def run_all(jobs: list[dict], out: Path, limit: float) -> int:
@@ -127,20 +133,36 @@ def run_all(jobs: list[dict], out: Path, limit: float) -> int:
     known = {tuple(record.get(key) for key in keys) for record in done}
     left = [job for job in jobs if tuple(job.get(key) for key in keys) not in known]
     warm_up([job["mode"] for job in left])
-    for source, of_source in itertools.groupby(
-        left, lambda job: job.get("path", job.get("labels"))
-    ):
+    for _, of_source in itertools.groupby(left, lambda job: (job.get("data"), job.get("labels"))):
         several = list(of_source)
-        parts = growing_parts(source) if isinstance(source, int) else read_parts(several[0])
+        source = read_source(several[0])
         for job in several:
-            done.append(
-                {key: job[key] for key in keys if key in job} | in_a_process(job, parts, limit)
-            )
+            named = {key: job[key] for key in keys if key in job}
+            done.append(named | in_a_process(job, source, limit))
             partial = out.with_suffix(".partial")
             partial.write_text(json.dumps(done, indent=1))
             partial.replace(out)
             print(done[-1], flush=True)
     return 0
+
+
+class Source(NamedTuple):
+    """Data in its parts, with the features that all modes read alike."""
+
+    parts: Any
+    inputs: Any
+    test_inputs: Any
+
+
+def read_source(job: dict) -> Source:
+    """The data of a job, or made-up data of so many labels."""
+    from zlpr.training import TrainingConfig
+    from zlpr.training.registry import trainer_of
+
+    parts = growing_parts(job["labels"]) if "labels" in job else read_parts(job)
+    read = trainer_of("linear").read
+    inputs = read(parts.train, parts.validation, TrainingConfig.of({"model": "linear"}))
+    return Source(parts, inputs, inputs.read(parts.test.inputs))
 
 
 def settings_of(job: dict) -> dict:
@@ -163,11 +185,11 @@ def warm_up(modes: list[str]) -> None:
         fit_parts(parts, TrainingConfig.of(settings_of({"mode": mode, "labels": 4})))
 
 
-def in_a_process(job: dict, parts, limit: float) -> dict:  # type: ignore[no-untyped-def]
+def in_a_process(job: dict, source: Source, limit: float) -> dict:
     """What a run gives, or why it did not end."""
     receiver, sender = multiprocessing.Pipe(duplex=False)
     process = multiprocessing.get_context("fork").Process(
-        target=run_one, args=(job, parts, int(limit), sender)
+        target=run_one, args=(job, source, int(limit), sender)
     )
     process.start()
     sender.close()
@@ -183,7 +205,7 @@ def in_a_process(job: dict, parts, limit: float) -> dict:  # type: ignore[no-unt
     return {"error": f"ended with {process.exitcode}"}
 
 
-def run_one(job: dict, parts, limit: int, sender) -> None:  # type: ignore[no-untyped-def]
+def run_one(job: dict, source: Source, limit: int, sender: Any) -> None:
     """One fit: its figures, seconds and megabytes."""
     from zlpr.training import TrainingConfig
     from zlpr.training.fitting import fit_parts
@@ -194,7 +216,8 @@ def run_one(job: dict, parts, limit: int, sender) -> None:  # type: ignore[no-un
     resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))
     Path("/proc/self/clear_refs").write_text("5")  # the most that was held is counted anew
     before, started = memory("VmRSS"), time.process_time()
-    result = fit_parts(parts, TrainingConfig.of(settings_of(job)))
+    config, parts = TrainingConfig.of(settings_of(job)), source.parts
+    result = fit_parts(parts, config, inputs=source.inputs, test_inputs=source.test_inputs)
     record = {
         "seconds": time.process_time() - started,
         "megabytes": max(0.0, memory("VmHWM") - before),
@@ -204,14 +227,14 @@ def run_one(job: dict, parts, limit: int, sender) -> None:  # type: ignore[no-un
         "unseen": unseen_share(parts.train.labels, parts.test.labels),
         **{metric: result.figures["test"][metric] for metric in METRICS},
     }
-    sender.send({**record, "predict_seconds": seconds_to_score(result.model, parts.test.inputs)})
+    sender.send({**record, "predict_seconds": seconds_to_score(result.model, source.test_inputs)})
 
 
-def seconds_to_score(model, inputs) -> float:  # type: ignore[no-untyped-def]
+def seconds_to_score(model: Any, read: Any) -> float:
     """Processor seconds to score samples, over as many times as the clock can tell."""
     started, times = time.process_time(), 0
-    while time.process_time() - started < 0.3:
-        model.predict_scores(inputs)
+    while time.process_time() - started < 0.2:
+        model.score(read)
         times += 1
     return (time.process_time() - started) / times
 
@@ -231,12 +254,19 @@ def memory(which: str) -> float:
 
 
 def read_parts(job: dict):  # type: ignore[no-untyped-def]
-    """The data in its parts."""
+    """The data in its parts, the training part no larger than asked."""
+    import numpy as np
+
     from zlpr import data
     from zlpr.training.parts import divide
 
     options = {"text": job["text"]} if job.get("text") else {}
-    return divide(data.load(job["path"], **options), None, 0)
+    parts = divide(data.load(job["path"], **options), None, 0)
+    most = job["samples"]
+    if most is None or most >= len(parts.train):
+        return parts
+    rows = np.random.default_rng(0).permutation(len(parts.train))[:most]
+    return replace(parts, train=parts.train.select(np.sort(rows)))
 
 
 def growing_parts(num_labels: int, samples: int = 3000):  # type: ignore[no-untyped-def]
