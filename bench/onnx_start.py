@@ -4,7 +4,7 @@
 
 Each run is a fresh interpreter that loads the model and predicts one text; the fastest of the runs
 counts, since what makes one slower is the machine. Beside the time on the clock stands that of the
-processor, which does not rise where other programs run. `import` is `import zlpr.serving.onnx` alone,
+processor, which rises less where other programs run. `import` is `import zlpr.serving.onnx` alone,
 `session` that and the model loaded, `answer` that and one text; `package` is `zlpr.load` and the
 same text.
 """
