@@ -23,6 +23,8 @@ HEAVY = [
     "datasets",
     "ray",
     "rich",
+    "onnx",
+    "onnxruntime",
     "jax",
     "keras",
     "lightning",

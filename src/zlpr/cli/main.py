@@ -49,6 +49,7 @@ COMMANDS = {
     "explain": Command(
         "zlpr.cli.explain", "show what the words of a text add to its labels' scores"
     ),
+    "export": Command("zlpr.cli.export", "write a trained model as one ONNX file"),
     "evaluate": Command("zlpr.cli.evaluate", "measure a trained model on labelled data"),
     "compare": Command("zlpr.cli.compare", "compare losses on data: train a grid, write a report"),
     "report": Command("zlpr.cli.report", "make the report of a comparison from its run records"),
@@ -68,6 +69,9 @@ EXTRA_OF = {
     "jinja2": "report",
     "lxml": "data",
     "matplotlib": "report",
+    "onnx": "onnx",
+    "onnxruntime": "onnx",
+    "onnxscript": "onnx",
     "pooch": "data",
     "pyarrow": "data",
     "ray": "ray",
