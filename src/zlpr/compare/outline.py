@@ -153,7 +153,7 @@ def _tokens(found: data.Dataset) -> NDArray[np.float64]:
         return np.zeros(1)
     texts = found.texts[:: max(1, len(found) // _TEXTS_TO_LOOK_AT)]
     unit = unit_of(texts)
-    return _TOKENS[unit] * text_lengths(texts, unit)
+    return _TOKENS[unit] * text_lengths(texts, unit).astype(np.float64)
 
 
 def _seconds(
