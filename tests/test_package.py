@@ -23,6 +23,8 @@ HEAVY = [
     "datasets",
     "ray",
     "rich",
+    "fastapi",
+    "uvicorn",
     "jax",
     "keras",
     "lightning",
