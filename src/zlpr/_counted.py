@@ -1,4 +1,6 @@
-"""Numbers with what they count, in the singular or the plural."""
+"""Numbers with what they count, in the singular or the plural, and several things in a row."""
+
+from collections.abc import Sequence
 
 
 def counted(number: int, one: str, many: str = "") -> str:
@@ -14,3 +16,14 @@ def counted(number: int, one: str, many: str = "") -> str:
         ('1 loss', '2,000 seeds')
     """
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def enumeration(things: Sequence[str]) -> str:
+    """Things one after the other, as a sentence has them.
+
+    Examples:
+        >>> enumeration(["linear"]), enumeration(["linear", "knn"]), enumeration(["a", "b", "c"])
+        ('linear', 'linear and knn', 'a, b and c')
+    """
+    *first, last = things
+    return f"{', '.join(first)} and {last}" if first else last

@@ -17,6 +17,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from zlpr._counted import enumeration
 from zlpr._errors import UserError
 
 Entry = TypeVar("Entry")
@@ -83,7 +84,7 @@ def make(kind: str, name: str, factory: Callable[..., Entry], params: Mapping[st
         if detail.default is inspect.Parameter.empty and param not in params
     ]
     if missing:
-        raise UserError(f"the {kind} {name} needs {' and '.join(missing)}")
+        raise UserError(f"the {kind} {name} needs {enumeration(missing)}")
     return factory(**params)
 
 

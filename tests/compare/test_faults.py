@@ -8,7 +8,7 @@ from tests import tiny
 from tests.compare import toy
 from zlpr._errors import UserError
 from zlpr.compare.experiment import plan
-from zlpr.compare.faults import find_faults
+from zlpr.compare.faults import check_data, find_faults
 from zlpr.compare.folder import RunFolder
 from zlpr.compare.grid import DataSpec, Grid, parse_loss
 from zlpr.compare.records import LossSpec
@@ -177,3 +177,14 @@ def test_an_encoder_on_features_is_a_fault(tmp_path):
     with pytest.raises(UserError) as raised:
         plan(grid, RunFolder(tmp_path / "out"))
     assert str(raised.value) == f"data toy: holds features, and model 'hf:{whole}' reads texts"
+
+
+def test_settings_for_texts_that_do_nothing_are_told(tmp_path):
+    rows = [f"{row + 0.5},{40.5 - row},{row % 2}" for row in range(40)]
+    (tmp_path / "numbers.csv").write_text("\n".join(["x,y,red", *rows]) + "\n")
+    grid = toy.grid(
+        tmp_path / "numbers.csv",
+        training={"linear": {"features": {"analyzer": "char"}}},
+    )
+    checked = check_data(grid, grid.data)
+    assert "toy holds features: analyzer of linear do nothing" in checked.notes

@@ -269,3 +269,11 @@ def test_a_group_that_is_not_a_number_is_none(tmp_path):
     data = read(path, group="who")
     assert list(data.groups) == [""]
     assert "1 of 1 row has no group" in data.notes[0]
+
+
+def test_columns_of_true_and_false_are_suggested_as_labels(tmp_path):
+    rows = [f"{'no' if i % 2 else 'yes it is'},{i % 2 == 0},{i % 3 == 0}" for i in range(9)]
+    path = _csv(tmp_path, rows, "text,red,blue")
+    with pytest.raises(UserError, match=r"name it, as labels='red', labels='blue' \(one column"):
+        read(path)
+    assert read(path, labels=["red", "blue"]).label_names == ("red", "blue")

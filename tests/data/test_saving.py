@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from zlpr._errors import UserError
-from zlpr.data import demo, load, make_split, saving
+from zlpr.data import demo, load, make_split, read, saving, write
 from zlpr.data.dataset import Dataset
 from zlpr.data.saving import save
 
@@ -144,3 +144,81 @@ def test_a_linked_folder_stays_a_link(tmp_path):
     assert (tmp_path / "link").is_symlink()
     assert len(load(tmp_path / "real")) == len(TICKETS)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "real"]
+
+
+def table(folder, samples=60):
+    """Numbers of which some are missing, categories of which some are, and a column of 0 and 1."""
+    rng = np.random.default_rng(0)
+    rows = ["id,age,smokes,region,tags"]
+    for row in range(samples):
+        age = "" if row % 7 == 0 else f"{rng.normal():.3f}"
+        region = ("north east", "west", "")[row % 3]
+        rows.append(f"r{row},{age},{rng.integers(2)},{region},{('a', 'b', 'a|b')[row % 3]}")
+    path = folder / "people.csv"
+    path.write_text("\n".join(rows) + "\n")
+    return read(path, features=["age", "smokes", "region"], labels="tags")
+
+
+def test_a_table_comes_back_with_its_columns_and_what_is_missing(tmp_path):
+    data = make_split(table(tmp_path))
+    files = save(data, tmp_path / "out")
+    assert [file.name for file in files][:3] == ["train.csv", "validation.csv", "test.csv"]
+    again = load(tmp_path / "out")
+    order = {identifier: row for row, identifier in enumerate(again.ids)}
+    rows = [order[identifier] for identifier in data.ids]
+    again = again.select(rows)
+    assert np.isnan(data.features).any()
+    np.testing.assert_array_equal(again.features, data.features)
+    assert again.columns.features == data.columns.features
+    assert again.label_sets() == data.label_sets()
+    assert load(tmp_path / "out", features=["age"]).columns.features.columns == ("age",)
+
+
+def test_texts_over_a_saved_table_leave_nothing_of_it(tmp_path):
+    save(make_split(table(tmp_path)), tmp_path / "out")
+    with pytest.raises(UserError, match=r"already has labels\.txt, reading\.json, test\.csv, train\.csv"):
+        save(TICKETS, tmp_path / "out")
+    save(TICKETS, tmp_path / "out", overwrite=True)
+    assert not (tmp_path / "out" / "reading.json").exists()
+    assert len(load(tmp_path / "out")) == 200
+
+
+@pytest.mark.parametrize(
+    "held", ["[", '["age"]', '{"format": "svm"}', '{"features": [1]}', "[" * 9999]
+)
+def test_a_strangers_word_on_how_to_read_is_checked(held, tmp_path):
+    save(make_split(table(tmp_path)), tmp_path / "out")
+    (tmp_path / "out" / "reading.json").write_text(held)
+    with pytest.raises(UserError, match=r"reading\.json: expected an object with features"):
+        load(tmp_path / "out")
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "json", "parquet"])
+def test_tables_are_written_in_every_format_of_tables(ending, tmp_path):
+    data = table(tmp_path)
+    write(data, tmp_path / f"copy.{ending}")
+    again = read(tmp_path / f"copy.{ending}", features=["age", "smokes", "region"], labels="labels")
+    np.testing.assert_array_equal(again.features, data.features)
+    assert again.label_sets() == data.label_sets()
+
+
+def test_a_hugging_face_folder_holds_a_table(tmp_path):
+    data = table(tmp_path)
+    write(data, tmp_path / "copy", format="huggingface")
+    again = load(tmp_path / "copy", features=["age", "smokes", "region"], labels="labels")
+    np.testing.assert_array_equal(again.features, data.features)
+
+
+@pytest.mark.parametrize("ending", ["svm", "arff"])
+def test_missing_numbers_are_not_written_where_they_could_not_be_read(ending, tmp_path):
+    with pytest.raises(UserError, match="missing numbers, which this format cannot hold; use csv"):
+        write(table(tmp_path), tmp_path / f"copy.{ending}")
+    assert not (tmp_path / f"copy.{ending}").exists()
+
+
+def test_a_feature_that_is_called_as_another_column_is_refused(tmp_path):
+    data = table(tmp_path)
+    features = replace(data.columns.features, numbers=("age", "labels"))
+    data = replace(data, columns=replace(data.columns, features=features))
+    with pytest.raises(UserError, match="the column 'labels' of the features is called as one"):
+        save(make_split(data), tmp_path / "out")

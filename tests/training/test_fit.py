@@ -205,3 +205,11 @@ def test_a_model_fitted_from_python_is_saved_with_its_figures_and_card(tmp_path)
     card = (tmp_path / "model" / "README.md").read_text()
     assert f"test samples: {len(test)}" in card
     assert "Micro-F1" in card
+
+
+def test_settings_for_texts_are_refused_where_there_are_none():
+    features = np.eye(8, dtype=np.float32)
+    data = Dataset.from_label_sets([{"a"}, {"b"}] * 4, features=features)
+    config = TrainingConfig.of({"features": {"analyzer": "char", "min_count": 1}})
+    with pytest.raises(UserError, match="analyzer, min_count: for texts, and this data holds feat"):
+        fit(data, data, config)

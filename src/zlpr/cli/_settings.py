@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from zlpr._counted import enumeration
 from zlpr._errors import UserError
 from zlpr.models import registry
 
@@ -58,7 +59,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     for setting in settings():
         if setting.kinds not in groups:
             usages = [registry.info(kind).usage for kind in setting.kinds]
-            groups[setting.kinds] = parser.add_argument_group(f"for {' and '.join(usages)}")
+            groups[setting.kinds] = parser.add_argument_group(f"for {enumeration(usages)}")
         _add_flag(groups[setting.kinds], setting)
 
 
@@ -74,7 +75,7 @@ def given_settings(args: argparse.Namespace, model: str) -> dict[str, Any]:
         value = getattr(args, setting.path[-1], None)
         if value is not None:
             if setting.kinds and kind not in setting.kinds:
-                others = " and ".join(registry.info(name).usage for name in setting.kinds)
+                others = enumeration([registry.info(name).usage for name in setting.kinds])
                 verb = "has" if len(setting.kinds) == 1 else "have"
                 raise UserError(f"model {kind} has no setting {setting.spelling}; {others} {verb}")
             place = given

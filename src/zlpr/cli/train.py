@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> None:
     from zlpr.cli._training import training_progress
     from zlpr.models.folder import claim_folder
     from zlpr.training.automatic import AUTO_MODEL
-    from zlpr.training.fitting import fit_parts
+    from zlpr.training.fitting import check_settings, fit_parts
 
     out = Path(args.out)
     if not out.name:
@@ -82,6 +82,7 @@ def run(args: argparse.Namespace) -> None:
             os.environ.setdefault("TENSORBOARD_LOGGING_DIR", str(out.with_name(f"{out.name}.runs")))
         parts = _parts(args, config.seed)
         config = _config(args, parts)
+        check_settings(parts.train, config)
         if first and not args.json:
             _describe(parts.train, parts.validation, parts.test)
             if args.model == AUTO_MODEL:

@@ -1,5 +1,6 @@
 """What is wrong with a grid, all of it, before anything runs."""
 
+import contextlib
 import inspect
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,6 +21,7 @@ from zlpr.compare.records import LossSpec
 from zlpr.losses import registry
 from zlpr.models.registry import available, kind_of
 from zlpr.training import Parts, TrainingConfig
+from zlpr.training.fitting import settings_for_texts
 from zlpr.training.loss import create_loss
 from zlpr.training.registry import trainer_of
 
@@ -72,6 +74,7 @@ def check_data(grid: Grid, entries: Iterable[DataSpec]) -> DataCheck:
             dataset = data.load(entry.path, **entry.read)
             parts, _ = divide_with_test(dataset, split, next(iter(grid.seeds), 0))
             notes += _notes(entry, dataset, parts)
+            notes += _unused(grid, entry, dataset)
         except (ValueError, TypeError, OSError) as fault:
             faults.append(f"data {entry.title}: {fault}")
             continue
@@ -93,6 +96,16 @@ def _notes(entry: DataSpec, dataset: data.Dataset, parts: Parts) -> Iterator[str
         )
     for note in parts.check():
         yield f"{entry.title}: {note}"
+
+
+def _unused(grid: Grid, entry: DataSpec, dataset: data.Dataset) -> Iterator[str]:
+    """Settings for texts that do nothing here; another set of the grid may hold texts."""
+    for model in models_of(grid, entry) if dataset.texts is None else ():
+        with contextlib.suppress(ValueError, TypeError):  # find_faults has said so
+            settings = {**settings_for(grid.training, model), "model": model}
+            given = settings_for_texts(TrainingConfig.of(settings))
+            if given:
+                yield f"{entry.title} holds features: {', '.join(given)} of {model} do nothing"
 
 
 def _twice(what: str, names: Sequence[str]) -> list[str]:

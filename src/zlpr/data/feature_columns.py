@@ -173,6 +173,30 @@ class FeatureEncoder:
         return notes
 
 
+def decode(columns: FeatureColumns, features: NDArray[Any]) -> dict[str, list[Any]]:
+    """The cells that features were made of; None where a number is missing.
+
+    A category that training did not have left no trace, and is one that is missing.
+
+    Examples:
+        >>> columns = FeatureColumns(("age",), ("age",), {"sex": ("f", "m")})
+        >>> decode(columns, np.array([[3.0, 0, 0, 1], [np.nan, 1, 1, 0]], dtype=np.float32))
+        {'age': [3.0, None], 'sex': ['m', 'f']}
+    """
+    cells: dict[str, list[Any]] = {}
+    for place, name in enumerate(columns.numbers):
+        # Through the shortest text: 0.1 in 32 bits is 0.10000000149 in 64.
+        written = (float(str(value)) for value in features[:, place].astype(np.float32))
+        cells[name] = [None if math.isnan(value) else value for value in written]
+    start = len(columns.numbers) + len(columns.indicated)
+    for name, values in columns.categories.items():
+        cells[name] = [""] * len(features)
+        for row, place in zip(*np.nonzero(features[:, start : start + len(values)]), strict=True):
+            cells[name][row] = values[place]
+        start += len(values)
+    return cells
+
+
 def _hold(count: int) -> str:
     return "holds" if count == 1 else "hold"
 

@@ -1,6 +1,7 @@
 """Read a file or a folder into a `Dataset`."""
 
 import itertools
+import json
 import logging
 import re
 from array import array
@@ -514,6 +515,7 @@ def _load_parts(folder: Path, how: Mapping[str, Any]) -> Dataset:
             f"{folder}: no files called train, validation or test with a known ending "
             f"({', '.join(SUFFIXES)})"
         )
+    how = {**how, **_told(folder, how)}
     listed = folder / LABELS_FILE
     if listed.is_file() and how.get("label_names") is None:
         how = {**how, "label_names": listed}
@@ -526,6 +528,36 @@ def _load_parts(folder: Path, how: Mapping[str, Any]) -> Dataset:
     return join_parts(
         {n: concatenate(p) for n, p in read_parts.items()}, name=from_system(folder.name)
     )
+
+
+READING_FILE = "reading.json"
+"""In a folder of tables: which columns hold what, as arguments of `read`."""
+
+_TOLD = ("features", "categories", "labels", "id", "group")
+
+
+def _told(folder: Path, how: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of `read` that a folder brings itself, where the caller names no column."""
+    path = folder / READING_FILE
+    if not path.is_file() or any(how.get(name) is not None for name in ("text", *_TOLD, "like")):
+        return {}
+    with file_faults(path):
+        text = path.read_text(encoding="utf-8")
+    try:
+        held = json.loads(text)
+        fitting = isinstance(held, dict) and all(_is_told(*item) for item in held.items())
+    except (ValueError, RecursionError):
+        fitting = False
+    if not fitting:
+        raise UserError(
+            f"{path}: expected an object with {', '.join(_TOLD)}, each a column or a list of them"
+        )
+    return dict(held)
+
+
+def _is_told(name: str, columns: Any) -> bool:
+    each = columns if isinstance(columns, list) else [columns]
+    return name in _TOLD and all(isinstance(column, str) for column in each)
 
 
 _SHARD = re.compile(r"(.+)-\d+-of-\d+")

@@ -464,6 +464,9 @@ def _text_length(values: Sequence[Any]) -> float:
     return sum(map(len, texts)) / len(cells) if 2 * len(texts) > len(cells) else 0.0
 
 
+_SUGGESTED = 4
+"""Columns that a message names, as they would be given."""
+
 _INDEX = re.compile(r"\s*|Unnamed: \d+|__index_level_\d+__|level_\d+")
 """What pandas calls an index that it writes as a column; of two rows it looks like a label."""
 
@@ -489,10 +492,12 @@ def _label_columns(file: str, table: Table, options: ReadOptions) -> tuple[str, 
     )
     if found:
         return found
+    flags = [name for name in left if _is_indicator(table, name, named=True)]
+    likely = flags or [likely_roles(table)[1]]
     raise UserError(
-        f"{file}: which column holds the labels? The columns are {quote_all(names)}; "
-        f"name it, as labels={quote(likely_roles(table)[1])} (one column of label sets, or several "
-        "of 0 and 1 or of true and false)"
+        f"{file}: which column holds the labels? The columns are {quote_all(names)}; name it, as "
+        f"{', '.join(f'labels={quote(name)}' for name in likely[:_SUGGESTED])} (one column of "
+        "label sets, or several of 0 and 1 or of true and false)"
     )
 
 

@@ -4,12 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from zlpr._errors import UserError
 from zlpr.data.columns import Columns
 from zlpr.data.dataset import Dataset
+from zlpr.data.feature_columns import FeatureColumns, decode
 
 Column = str | int
 """A column by its name or by its position, from 0; digits that are no name are a position, too."""
@@ -119,7 +121,8 @@ def listed(asked: Column | Sequence[Column] | Literal[False] | None) -> list[Col
 def texts_of(dataset: Dataset) -> Sequence[str]:
     """The texts, for a format that holds nothing else."""
     if dataset.texts is None:
-        raise UserError("the data has features, and this format holds texts; use svm or mulan")
+        other = "csv" if table_columns(dataset) else "svm or mulan"
+        raise UserError(f"the data has features, and this format holds texts; use {other}")
     return dataset.texts
 
 
@@ -127,16 +130,48 @@ def features_of(dataset: Dataset) -> Any:
     """The features, for a format that holds nothing else."""
     if dataset.features is None:
         raise UserError("the data has texts, and this format holds features; use jsonl or csv")
-    return dataset.features
+    features: Any = dataset.features
+    if not np.isfinite(features.data if sparse.issparse(features) else features).all():
+        other = "; use csv" if table_columns(dataset) else ""
+        raise UserError(f"the data has missing numbers, which this format cannot hold{other}")
+    return features
+
+
+def table_columns(dataset: Dataset) -> FeatureColumns | None:
+    """The columns of a table that features were made of, where they were."""
+    if dataset.features is None or dataset.columns is None:
+        return None
+    return dataset.columns.features
 
 
 def sample_columns(dataset: Dataset) -> dict[str, Sequence[Any]]:
-    """Texts with their label sets as a table: id, text, labels, group, split, as far as known."""
+    """Samples as a table: id, text or a table's own columns, labels, group, split, as far as known.
+
+    Raises:
+        UserError: the features were not made of a table's columns, or one of these is called as
+            another column of the table that would be written.
+    """
     columns: dict[str, Sequence[Any]] = {} if dataset.ids is None else {"id": dataset.ids}
-    columns["text"] = texts_of(dataset)
+    held = table_columns(dataset)
+    if held is None:
+        columns["text"] = texts_of(dataset)
+    else:
+        both = {"id", "labels", "group", "split"} & set(held.columns)
+        if both:
+            raise UserError(
+                f"the column {min(both)!r} of the features is called as one that is written beside "
+                "them; call it otherwise"
+            )
+        columns.update(decode(held, dataset.features))
     columns["labels"] = dataset.label_sets()
     if dataset.groups is not None:
         columns["group"] = dataset.groups
     if dataset.split is not None:
         columns["split"] = dataset.split.tolist()
     return columns
+
+
+def number_columns(dataset: Dataset) -> tuple[str, ...]:
+    """Those of `sample_columns` that hold numbers."""
+    held = table_columns(dataset)
+    return () if held is None else held.numbers

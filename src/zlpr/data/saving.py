@@ -1,26 +1,34 @@
 """Write data as a folder that `zlpr.data.load` reads back: a file per part, and the labels."""
 
 import contextlib
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from zlpr._atomic import behind_link, folder_beside, write_text
 from zlpr._errors import UserError
 from zlpr.data.dataset import SPLIT_NAMES, Dataset
+from zlpr.data.feature_columns import FeatureColumns
 from zlpr.data.label_names import LABELS_FILE, listing, numbers
-from zlpr.data.reading import part_of
+from zlpr.data.reading import READING_FILE, part_of
+from zlpr.data.rows import table_columns
 from zlpr.data.writing import write
 
-_OWN = frozenset(f"{part}{ending}" for part in SPLIT_NAMES for ending in (".jsonl", ".svm"))
-"""What `save` may call the files of parts."""
+_OWN = frozenset(
+    [READING_FILE, *(f"{part}{end}" for part in SPLIT_NAMES for end in (".jsonl", ".svm", ".csv"))]
+)
+"""What `save` may call its files, beside the list of labels."""
 
 
 def save(dataset: Dataset, folder: str | Path, *, overwrite: bool = False) -> list[Path]:
     """Write the parts of a split data set, and its label names, into a folder.
 
-    Texts become `train.jsonl`, `validation.jsonl` and `test.jsonl`; features become files of the
-    `svm` format. All files are written beside the folder first: it gets all of them or none.
+    Texts become `train.jsonl`, `validation.jsonl` and `test.jsonl`. Columns of a table that are
+    learned from become `train.csv` and so on, with a `reading.json` that says what they are; any
+    other features become files of the `svm` format. All files are written beside the folder first:
+    it gets all of them or none.
 
     Args:
         dataset: data with a split.
@@ -43,8 +51,9 @@ def save(dataset: Dataset, folder: str | Path, *, overwrite: bool = False) -> li
     if dataset.split is None:
         raise ValueError("this data has no split; make one with zlpr.data.make_split")
     labels = listing(dataset.label_names, LABELS_FILE)
-    ending = ".svm" if dataset.texts is None else ".jsonl"
-    if dataset.texts is None:  # rows of svm hold numbers; one list names those of all parts
+    table = table_columns(dataset)
+    ending = ".jsonl" if dataset.features is None else ".svm" if table is None else ".csv"
+    if ending == ".svm":  # rows of svm hold numbers; one list names those of all parts
         dataset = replace(dataset, label_names=numbers(dataset.num_labels))
     with _whole_folder(Path(folder), overwrite) as beside:
         for name in SPLIT_NAMES:
@@ -52,9 +61,23 @@ def save(dataset: Dataset, folder: str | Path, *, overwrite: bool = False) -> li
             if len(part):
                 write(part, beside / f"{name}{ending}")
         write_text(beside / LABELS_FILE, labels)
+        if table is not None:
+            _write_reading(beside, dataset, table)
         names = [path.name for path in beside.iterdir()]
     order = {f"{name}{ending}": place for place, name in enumerate(SPLIT_NAMES)}
     return [Path(folder) / name for name in sorted(names, key=lambda name: order.get(name, 9))]
+
+
+def _write_reading(folder: Path, dataset: Dataset, table: FeatureColumns) -> None:
+    """Say how the files of a folder are read, where their columns alone do not tell."""
+    how: dict[str, Any] = {
+        "features": list(table.columns),
+        "categories": list(table.categories),
+        "labels": "labels",
+    }
+    how |= {} if dataset.ids is None else {"id": "id"}
+    how |= {} if dataset.groups is None else {"group": "group"}
+    write_text(folder / READING_FILE, json.dumps(how, ensure_ascii=False, indent=2) + "\n")
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 """From data and settings to a fitted model: train, fit decoding and calibration, judge, record."""
 
+import dataclasses
 import shutil
 import time
 from collections.abc import Mapping
@@ -77,6 +78,7 @@ def fit(
         The model, ready to predict and to save with its figures, and how it came to be.
     """
     check_same_labels(train, validation)
+    check_settings(train, config)
     given = {"train": train, "validation": validation, "test": test}
     sources = {name: part for name, part in given.items() if part is not None}
     parts = Parts(train, validation, test, sources, "published", config.seed)
@@ -187,6 +189,25 @@ def check_data(parts: Parts, config: TrainingConfig) -> None:
     if parts.train.texts is None and "features" not in kind_of(config.model).reads:
         raise UserError(f"model {config.model!r} reads texts, and this data holds features")
     parts.check()
+
+
+def settings_for_texts(config: TrainingConfig) -> list[str]:
+    """The settings of n-grams that were given: they do nothing where the data holds features."""
+    features = getattr(config, "features", None)
+    if features is None:
+        return []
+    return [
+        entry.name
+        for entry in dataclasses.fields(features)
+        if getattr(features, entry.name) != entry.default
+    ]
+
+
+def check_settings(train: Dataset, config: TrainingConfig) -> None:
+    """Refuse settings that this data has no use for."""
+    given = settings_for_texts(config)
+    if train.texts is None and given:
+        raise UserError(f"{', '.join(given)}: for texts, and this data holds features")
 
 
 def check_same_labels(train: Dataset, validation: Dataset) -> None:

@@ -121,6 +121,7 @@ def test_published_parts_in_a_folder(tmp_path):
         ("120.5,1,major,high,0", r"line 12: 5 values, expected 6"),
         ("x,1,major,high,0,1", r"line 12: 'tempo': expected a finite number, got 'x'"),
         ("inf,1,major,high,0,1", r"line 12: 'tempo': expected a finite number"),
+        ("1_0,1,major,high,0,1", r"line 12: 'tempo': expected a finite number, got '1_0'"),
         ("1,1,sharp,high,0,1", r"line 12: 'key': expected one of minor, major, got 'sharp'"),
         ("1,1,major,high,0,2", r"line 12: label 'angry': expected 0 or 1, got '2'"),
         ("?,1,major,high,0,1", r"line 12: 'tempo' is missing \('\?'\), expected a value"),

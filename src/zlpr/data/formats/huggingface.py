@@ -19,7 +19,7 @@ from zlpr.data.formats._arrow import (
 )
 from zlpr.data.problems import Problems, quote
 from zlpr.data.roles import find_roles
-from zlpr.data.rows import Block, ReadOptions, sample_columns
+from zlpr.data.rows import Block, ReadOptions, number_columns, sample_columns
 
 HUB = "hf:"
 """What a name on the hub starts with: ``hf:owner/name``, or ``hf:owner/name:configuration``."""
@@ -172,7 +172,9 @@ def write(dataset: Dataset, path: Path) -> None:
         labels = [datasets.ClassLabel(names=list(data.label_names))]
         column = {name: number for number, name in enumerate(data.label_names)}
         columns["labels"] = [[column[name] for name in row] for row in columns["labels"]]
-        features = {name: labels if name == "labels" else text for name in columns}
+        numbers = dict.fromkeys(number_columns(data), datasets.Value("float64"))
+        types = {"labels": labels, **numbers}
+        features = {name: types.get(name, text) for name in columns}
         return datasets.Dataset.from_dict(columns, features=datasets.Features(features))
 
     if dataset.split is None:

@@ -82,8 +82,8 @@ class Attribute:
             ValueError: if the attribute has no such value.
         """
         if self.values is None:
-            with contextlib.suppress(ValueError):
-                if np.isfinite(number := float(value)):
+            with contextlib.suppress(ValueError):  # Python would read 1_0 as 10
+                if "_" not in value and np.isfinite(number := float(value)):
                     return 0, number
             raise ValueError(f"expected a finite number, got {quote(value)}")
         position = self.positions.get(value)

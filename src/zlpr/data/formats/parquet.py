@@ -16,7 +16,7 @@ from zlpr.data.formats._arrow import (
 )
 from zlpr.data.problems import Problems
 from zlpr.data.roles import find_roles
-from zlpr.data.rows import Block, ReadOptions, sample_columns
+from zlpr.data.rows import Block, ReadOptions, number_columns, sample_columns
 
 
 def read_blocks(path: Path, options: ReadOptions, problems: Problems) -> Iterator[Block]:
@@ -58,7 +58,7 @@ def _fields(dataset: Dataset) -> list[tuple[str, Any]]:
     import pyarrow
 
     text = pyarrow.string()
-    return [
-        (name, pyarrow.list_(text) if name == "labels" else text)
-        for name in sample_columns(dataset)
-    ]
+    types = {"labels": pyarrow.list_(text)} | dict.fromkeys(
+        number_columns(dataset), pyarrow.float64()
+    )
+    return [(name, types.get(name, text)) for name in sample_columns(dataset)]
