@@ -25,6 +25,8 @@ HEAVY = [
     "rich",
     "fastapi",
     "uvicorn",
+    "onnx",
+    "onnxruntime",
     "jax",
     "keras",
     "lightning",

@@ -49,6 +49,7 @@ COMMANDS = {
     "explain": Command(
         "zlpr.cli.explain", "show what the words of a text add to its labels' scores"
     ),
+    "export": Command("zlpr.cli.export", "write a trained model as one ONNX file"),
     "evaluate": Command("zlpr.cli.evaluate", "measure a trained model on labelled data"),
     "serve": Command("zlpr.cli.serve", "serve models over HTTP, with a page to look at them"),
     "compare": Command("zlpr.cli.compare", "compare losses on data: train a grid, write a report"),
@@ -70,6 +71,9 @@ EXTRA_OF = {
     "jinja2": "report",
     "lxml": "data",
     "matplotlib": "report",
+    "onnx": "onnx",
+    "onnxruntime": "onnx",
+    "onnxscript": "onnx",
     "pooch": "data",
     "pyarrow": "data",
     "ray": "ray",

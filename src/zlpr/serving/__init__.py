@@ -1,4 +1,4 @@
-"""Fitted models over HTTP: a page, plain JSON, and the Open Inference Protocol."""
+"""Fitted models where they are used: over HTTP with a page, and in exported files."""
 
 from typing import TYPE_CHECKING
 
