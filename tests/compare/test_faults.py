@@ -180,7 +180,8 @@ def test_an_encoder_on_features_is_a_fault(tmp_path):
 
 
 def test_settings_for_texts_that_do_nothing_are_told(tmp_path):
-    (tmp_path / "numbers.csv").write_text("x,y,red\n" + "1.5,2.5,1\n3.5,0.5,0\n" * 20)
+    rows = [f"{row + 0.5},{40.5 - row},{row % 2}" for row in range(40)]
+    (tmp_path / "numbers.csv").write_text("\n".join(["x,y,red", *rows]) + "\n")
     grid = toy.grid(
         tmp_path / "numbers.csv",
         training={"linear": {"features": {"analyzer": "char"}}},
