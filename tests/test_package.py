@@ -23,6 +23,8 @@ HEAVY = [
     "datasets",
     "ray",
     "rich",
+    "fastapi",
+    "uvicorn",
     "onnx",
     "onnxruntime",
     "jax",
