@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from zlpr import losses as losses
     from zlpr import metrics as metrics
     from zlpr import models as models
+    from zlpr import serving as serving
     from zlpr import theory as theory
     from zlpr import training as training
     from zlpr.models import load as load
@@ -39,6 +40,7 @@ _ROOMS = frozenset(
         "losses",
         "metrics",
         "models",
+        "serving",
         "theory",
         "training",
     }

@@ -1,8 +1,10 @@
 import json
 
 import pytest
+import torch
 
 from zlpr.cli.main import main
+from zlpr.losses import zlpr_loss
 from zlpr.theory import regret, rules
 
 
@@ -106,4 +108,10 @@ def test_the_equations_are_shown_term_by_term(capsys):
     assert zlpr[-1] == "0.9000"
     assert printed.count(" yes") == 6  # two ones, two and two labels
     assert main(["theory", "equations", "--json"]) == 0
-    assert len(json.loads(capsys.readouterr().out)["equations"]["expansion"]) == 8
+    numbers = json.loads(capsys.readouterr().out)["equations"]
+    assert len(numbers["expansion"]) == 8
+    scores = torch.tensor([1.0, -0.5, 0.4, -1.5], dtype=torch.float64, requires_grad=True)
+    loss = zlpr_loss(scores, torch.tensor([1, 1, 0, 0]))
+    loss.backward()
+    assert numbers["over_pairs"] == pytest.approx(loss.item(), rel=1e-6)
+    assert numbers["gradient"] == pytest.approx(scores.grad.tolist(), rel=1e-6)

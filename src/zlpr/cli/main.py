@@ -49,7 +49,9 @@ COMMANDS = {
     "explain": Command(
         "zlpr.cli.explain", "show what the words of a text add to its labels' scores"
     ),
+    "export": Command("zlpr.cli.export", "write a trained model as one ONNX file"),
     "evaluate": Command("zlpr.cli.evaluate", "measure a trained model on labelled data"),
+    "serve": Command("zlpr.cli.serve", "serve models over HTTP, with a page to look at them"),
     "compare": Command("zlpr.cli.compare", "compare losses on data: train a grid, write a report"),
     "report": Command("zlpr.cli.report", "make the report of a comparison from its run records"),
     "data": Command("zlpr.cli.data", "list, describe, prepare, download and split data sets"),
@@ -65,9 +67,13 @@ COMMANDS = {
 EXTRA_OF = {
     "accelerate": "text",
     "datasets": "data",
+    "fastapi": "serve",
     "jinja2": "report",
     "lxml": "data",
     "matplotlib": "report",
+    "onnx": "onnx",
+    "onnxruntime": "onnx",
+    "onnxscript": "onnx",
     "pooch": "data",
     "pyarrow": "data",
     "ray": "ray",
@@ -78,6 +84,7 @@ EXTRA_OF = {
     "sklearn": "text",
     "tqdm": "data",
     "transformers": "text",
+    "uvicorn": "serve",
 }
 
 

@@ -23,6 +23,7 @@ from zlpr.cli._reading import add_reading_arguments, announce, columns_of, readi
 if TYPE_CHECKING:
     from zlpr.data import Block, Columns
     from zlpr.models import FittedModel
+    from zlpr.models.answers import Answer
 
 EXAMPLE = 'zlpr predict reviews-model "Arrived broken, and nobody answers."'
 INTERMIXED = True  # texts may follow options, as in zlpr predict DIR --csv TEXT
@@ -175,60 +176,36 @@ class Batch:
 
 @dataclass(frozen=True)
 class Row:
-    """One answer: id, text, the predicted labels' columns, and figures by label.
-
-    Figures are those of all labels, or of the candidates where the model scores these alone.
-    """
+    """One sample's answer, with its identifier and its text where it has them."""
 
     id: str | None
     text: str | None
-    chosen: list[int]
-    scores: dict[int, float]
-    probabilities: dict[int, float]
+    answer: "Answer"
 
 
 Write = Callable[[Row], None]
 
 
 def _predict(model: "FittedModel", batch: Batch, write: Write) -> None:
-    from zlpr.models.base import lists_of
+    from zlpr.models.answers import answer
 
     if not len(batch):
         return
-    read = model.read(batch.inputs)
-    scores = model.score(read)
-    predicted = lists_of(model.decoder(scores, features=model.features(read)))
-    nothing = [None] * len(scores)
+    nothing = [None] * len(batch)
     texts = batch.inputs if isinstance(batch.inputs, list) else nothing
     names = zip(batch.ids or nothing, texts, strict=True)
-    figures = zip(_by_label(scores), _by_label(model.calibrator(scores)), strict=True)
-    for (name, text), chosen, (values, shares) in zip(names, predicted, figures, strict=True):
-        write(Row(name, text, chosen, values, shares))
-
-
-def _by_label(figures: Any) -> Iterator[dict[int, float]]:
-    """Each sample's figures by label: of all, or of its candidates."""
-    from zlpr.metrics import TopScores
-
-    if not isinstance(figures, TopScores):
-        yield from (dict(enumerate(row)) for row in figures.tolist())
-        return
-    ordered = figures.by_label()
-    for labels, row in zip(ordered.labels.tolist(), ordered.scores.tolist(), strict=True):
-        yield {label: value for label, value in zip(labels, row, strict=True) if label >= 0}
+    for (name, text), said in zip(names, answer(model, batch.inputs), strict=True):
+        write(Row(name, text, said))
 
 
 def _json_writer(stream: TextIO, model: "FittedModel", all_labels: bool) -> Write:
     names = model.label_names
 
     def write(row: Row) -> None:
-        shown = row.scores if all_labels else row.chosen
         line = {
             **({} if row.id is None else {"id": row.id}),
             **({} if row.text is None else {"text": row.text}),
-            "labels": [names[i] for i in row.chosen],
-            "scores": {names[i]: round(row.scores[i], 4) for i in shown},
-            "probabilities": {names[i]: round(row.probabilities[i], 4) for i in shown},
+            **row.answer.to_json(names, all_labels=all_labels),
         }
         stream.write(json_text(line, stream) + "\n")
 
@@ -254,19 +231,15 @@ def _csv_writer(
     table.writerow([*(["id"] if with_ids else []), "text", "labels", *figures])
 
     def write(row: Row) -> None:
+        chosen, parts = row.answer.chosen, (row.answer.scores, row.answer.probabilities)
         if all_labels:
             values = [
-                f"{part[i]:.4f}" if i in part else ""
-                for part in (row.scores, row.probabilities)
-                for i in range(len(names))
+                f"{part[i]:.4f}" if i in part else "" for part in parts for i in range(len(names))
             ]
         else:
-            values = [
-                "|".join(f"{part[i]:.4f}" for i in row.chosen)
-                for part in (row.scores, row.probabilities)
-            ]
+            values = ["|".join(f"{part[i]:.4f}" for i in chosen) for part in parts]
         own = [cell(row.id or "")] if with_ids else []
-        labels = "|".join(names[i] for i in row.chosen)
+        labels = "|".join(names[i] for i in chosen)
         table.writerow([*own, cell(row.text or ""), cell(labels), *values])
 
     return write

@@ -29,7 +29,7 @@ def condense(features: Features, columns: int | None = None) -> Values:
         raise UserError(
             f"features has {counted(features.shape[1], 'column')}, the rule was fitted on {columns}"
         )
-    bucket, sign = _buckets(features.shape[1])
+    bucket, sign = buckets(features.shape[1])
     width = int(min(features.shape[1], MOST_COLUMNS))
     if not hasattr(features, "indptr"):
         dense = np.asarray(features, dtype=np.float64)
@@ -61,7 +61,7 @@ def check_columns(columns: Any) -> None:
         raise UserError(f"columns must be a whole number of at least 0, got {columns!r}")
 
 
-def _buckets(columns: int) -> tuple[NDArray[np.int64], Values]:
+def buckets(columns: int) -> tuple[NDArray[np.int64], Values]:
     """Bucket and sign of each column, the same whenever there are as many columns."""
     if columns <= MOST_COLUMNS:
         return np.arange(columns), np.ones(columns)

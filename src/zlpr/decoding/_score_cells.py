@@ -54,7 +54,7 @@ class ScoreCells:
             places: of the candidates among the seen sets, -1 for others, shape (samples, C).
             valid: False for what is no candidate, shape (samples, C).
         """
-        counts = self._table[_nearest(logits, self._middles)].gather(
+        counts = self.table[_nearest(logits, self.middles)].gather(
             1, torch.where(places < 0, self.num_sets, places)
         )
         counts = counts.masked_fill(~valid, 0.0)
@@ -62,11 +62,11 @@ class ScoreCells:
         return (self.strength * chances + counts) / (self.strength + total)
 
     @cached_property
-    def _middles(self) -> Tensor:
+    def middles(self) -> Tensor:
         return torch.tensor(self.centres, dtype=torch.float64)
 
     @cached_property
-    def _table(self) -> Tensor:
+    def table(self) -> Tensor:
         """Counts of shape (cells, sets + 1); the last column is 0, for sets never seen."""
         table = torch.zeros(len(self.centres), self.num_sets + 1, dtype=torch.float64)
         cell, which, times = torch.tensor(self.counts, dtype=torch.int64).reshape(-1, 3).T

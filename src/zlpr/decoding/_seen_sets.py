@@ -168,14 +168,14 @@ class SeenSets:
         return torch.from_numpy(drawn.astype(np.float64))
 
     @cached_property
-    def _sorted_keys(self) -> tuple[Tensor, Tensor]:
+    def sorted_keys(self) -> tuple[Tensor, Tensor]:
         """Keys of the sets in ascending order, and which set each belongs to."""
         sums = [float(self.keys[list(labels)].sum()) for labels in self.sets]
         return torch.tensor(sums, dtype=torch.float64).sort()
 
     def find(self, keys: Tensor) -> Tensor:
         """Which of the sets have these sums of keys; -1 for those never seen."""
-        known, order = self._sorted_keys
+        known, order = self.sorted_keys
         place = torch.searchsorted(known, keys).clamp_(max=len(known) - 1)
         return torch.where(known[place] == keys, order[place], -1)
 

@@ -1,0 +1,78 @@
+"""What a model answers about samples: their labels, and figures by label, as people get them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from zlpr.metrics import TopScores
+
+if TYPE_CHECKING:
+    from zlpr.models.base import FittedModel
+
+DECIMALS = 4
+"""Of scores and probabilities that are handed to people."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a model says of one sample.
+
+    Attributes:
+        chosen: numbers of the labels that are predicted, ascending.
+        scores: by label, of all labels, or of the candidates where the model scores these alone.
+        probabilities: of the same labels.
+    """
+
+    chosen: list[int]
+    scores: dict[int, float]
+    probabilities: dict[int, float]
+
+    def to_json(self, names: Sequence[str], *, all_labels: bool = False) -> dict[str, Any]:
+        """As plain JSON, by the labels' names.
+
+        Args:
+            names: of the model's labels.
+            all_labels: figures of every label that was scored, not only of the predicted ones.
+
+        Examples:
+            >>> Answer([1], {0: -1.0, 1: 0.5}, {0: 0.1, 1: 0.7}).to_json(["red", "blue"])
+            {'labels': ['blue'], 'scores': {'blue': 0.5}, 'probabilities': {'blue': 0.7}}
+        """
+        shown = self.scores if all_labels else self.chosen
+        return {
+            "labels": [names[i] for i in self.chosen],
+            "scores": {names[i]: round(self.scores[i], DECIMALS) for i in shown},
+            "probabilities": {names[i]: round(self.probabilities[i], DECIMALS) for i in shown},
+        }
+
+
+def answer(model: "FittedModel", inputs: Any) -> list[Answer]:
+    """What a model says of samples, read and scored once.
+
+    Args:
+        model: any fitted model.
+        inputs: what it reads: texts, or a matrix of features.
+    """
+    from zlpr.models.base import lists_of
+
+    read = model.read(inputs)
+    scores = model.score(read)
+    if not len(scores):
+        return []
+    chosen = lists_of(model.decoder(scores, features=model.features(read)))
+    figures = zip(by_label(scores), by_label(model.calibrator(scores)), strict=True)
+    return [Answer(own, *pair) for own, pair in zip(chosen, figures, strict=True)]
+
+
+def by_label(figures: Any) -> Iterator[dict[int, float]]:
+    """Each sample's figures by label: of all, or of its candidates.
+
+    Args:
+        figures: scores or probabilities of shape (samples, labels), or `TopScores`.
+    """
+    if not isinstance(figures, TopScores):
+        yield from (dict(enumerate(row)) for row in figures.tolist())
+        return
+    ordered = figures.by_label()
+    for labels, row in zip(ordered.labels.tolist(), ordered.scores.tolist(), strict=True):
+        yield {label: value for label, value in zip(labels, row, strict=True) if label >= 0}

@@ -1,0 +1,57 @@
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import httpx
+import pytest
+
+from tests.models import fitted
+from zlpr.cli.main import main
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    target = tmp_path_factory.mktemp("serve") / "model"
+    fitted.result().model.save(target)
+    return target
+
+
+def test_it_says_where_it_is_answers_and_stops_when_told(folder):
+    command = [sys.executable, "-m", "zlpr", "serve", folder, "--port", "0"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **pipes, env={**os.environ, "PYTHONPATH": "src"}) as process:
+        assert process.stdout.readline() == "serving model: 12 labels, zlpr_linear\n"
+        address = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline())[0]
+        asked = {"texts": ["the secret parcel"]}
+        assert httpx.post(f"{address}/predict?hidden=1", json=asked, timeout=60).status_code == 200
+        process.send_signal(signal.SIGTERM)
+        rest, log = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert rest.splitlines()[-1] == "stopped"
+    assert "POST /predict 200" in log
+    assert "secret" not in log
+    assert "hidden" not in log
+
+
+def test_several_folders_have_the_names_that_tell_them_apart(folder, capsys):
+    assert main(["serve", str(folder), str(folder), "--port", "0"]) == 2
+    assert "given twice" in capsys.readouterr().err
+
+
+def test_what_is_no_model_folder_is_one_line(tmp_path, capsys):
+    assert main(["serve", str(tmp_path)]) == 2
+    assert "not a model folder" in capsys.readouterr().err
+
+
+def test_others_are_let_in_only_when_told(folder, capsys):
+    assert main(["serve", str(folder), "--host", "192.0.2.1"]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "--token-file" in error
+
+
+def test_a_limit_must_let_something_through(folder, capsys):
+    assert main(["serve", str(folder), "--max-texts", "0"]) == 2
+    assert "expected more than 0" in capsys.readouterr().err

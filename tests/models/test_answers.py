@@ -1,0 +1,35 @@
+import numpy as np
+
+from tests.models import fitted
+from zlpr.metrics import TopScores
+from zlpr.models.answers import answer, by_label
+
+TEXTS = ["I want my money back", ""]
+
+
+def test_an_answer_is_what_the_model_predicts():
+    model = fitted.result().model
+    said = answer(model, TEXTS)
+    names = [tuple(model.label_names[i] for i in one.chosen) for one in said]
+    assert names == model.predict(TEXTS)
+    scores = np.array([list(one.scores.values()) for one in said])
+    np.testing.assert_allclose(scores, model.predict_scores(TEXTS), rtol=1e-6)
+    shares = np.array([list(one.probabilities.values()) for one in said])
+    np.testing.assert_allclose(shares, model.predict_proba(TEXTS), rtol=1e-5)
+
+
+def test_json_has_the_chosen_labels_or_all():
+    model = fitted.result().model
+    (said,) = answer(model, TEXTS[:1])
+    few, whole = said.to_json(model.label_names), said.to_json(model.label_names, all_labels=True)
+    assert few["labels"] == whole["labels"] == list(few["scores"])
+    assert list(whole["probabilities"]) == list(model.label_names)
+
+
+def test_of_candidates_only_these_have_figures():
+    few = TopScores(np.array([[2, 0], [1, -1]]), np.array([[3.0, 0.5], [2.0, -np.inf]]), 4)
+    assert list(by_label(few)) == [{0: 0.5, 2: 3.0}, {1: 2.0}]
+
+
+def test_no_samples_have_no_answers():
+    assert answer(fitted.result().model, []) == []
