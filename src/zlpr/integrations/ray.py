@@ -19,13 +19,10 @@ from zlpr._atomic import locked
 from zlpr._errors import UserError
 from zlpr._ray_cluster import connect, reason_of
 from zlpr.models import load
-<<<<<<< HEAD
 from zlpr.models.base import numbers_of
-=======
 from zlpr.models.folder import read_config
 from zlpr.models.registry import saved_as
 from zlpr.serving.batch_prediction import PartPredictor, Request, to_do
->>>>>>> main
 
 __all__ = ["Predictor", "predict_parts"]
 
