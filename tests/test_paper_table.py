@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,13 @@ COMMANDS = re.findall(r"^\| ([^|]+) \| `(zlpr [^`]+)` \|$", PAGE.read_text("utf-
 def test_the_table_is_read() -> None:
     assert len(COMMANDS) > 40
     assert len({name for name, _ in COMMANDS}) == len(COMMANDS)
+
+
+def test_every_equation_has_a_public_function() -> None:
+    functions = re.findall(r"^\| [^|]+ \| `(zlpr\.\w+)\.(\w+)` \|$", PAGE.read_text("utf-8"), re.M)
+    assert len(functions) == 9
+    for room, name in functions:
+        assert name in import_module(room).__all__
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ from tests.models import modes
 from zlpr._errors import UserError
 from zlpr.training import TrainingConfig
 from zlpr.training.chain import draw_orders, fit_chain
+from zlpr.training.linear_features import Scaling
 
 
 @pytest.mark.parametrize("dense", [True, False])
@@ -24,6 +25,16 @@ def test_links_are_those_of_scikit_learn(dense: bool) -> None:
         1 / (1 + np.exp(-scores)), other.predict_proba(test.features), atol=0.01
     )
     assert np.array_equal(scores > 0, other.predict(test.features) > 0.5)
+
+
+def test_it_predicts_as_scikit_multilearn_does() -> None:
+    train, _, test = modes.parts()
+    scaling = Scaling.of(train.features)
+    order = np.array([2, 0, 3, 1])
+    chain = fit_chain(scaling.apply(train.features), train.labels, order, 1.0, tolerance=1e-10)
+    scores = chain.label_scores(scaling.apply(test.features), beam=1)
+    same = ((scores > 0) == modes.peer("chain")).all(axis=1)
+    assert same.mean() > 0.97
 
 
 def test_orders_are_by_frequency_at_random_or_as_given() -> None:

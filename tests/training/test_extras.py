@@ -10,9 +10,10 @@ from torch import Tensor, nn
 from tests.training import worker
 from tests.training.test_trainer import prepare, train
 from zlpr._errors import UserError
-from zlpr.losses import zlpr_divergence
+from zlpr.losses import registry, zlpr_divergence
 from zlpr.training import TrainingConfig, fit
 from zlpr.training import extras as module
+from zlpr.training.batches import GlobalBatches
 from zlpr.training.extras import RADIUS, Extras, Mixture, adversarial_step, pass_over_batch
 from zlpr.training.transformer import TransformerConfig
 
@@ -73,6 +74,26 @@ def test_r_drop_compares_two_dropout_passes_by_the_symmetric_divergence(bert: Pa
     assert torch.allclose(result.penalty, expected)
 
 
+@pytest.mark.parametrize("loss", ["zlpr", "bce", "dice2"])
+def test_r_drops_weight_is_that_of_a_loop_of_ones_own(
+    bert: Path, tmp_path: Path, loss: str
+) -> None:
+    config = TransformerConfig(model="hf:x", loss=loss, r_drop=2.0)
+    trained = train(bert, tmp_path, loss, extras=Extras.of(config))[0]
+    network, data, collate = prepare(bert)
+    rows = next(iter(GlobalBatches(len(data), 16, seed=42, lengths=data.lengths)))
+    inputs = collate([data[row] for row in rows])
+    targets = inputs.pop("labels")
+    torch.manual_seed(7)
+    twice = {name: torch.cat([value, value]) for name, value in inputs.items()}
+    one, two = network.train()(**twice).logits.chunk(2)
+    module, link = registry.create(loss), registry.info(loss).link_scale
+    by_hand = (module(one, targets) + module(two, targets)) / 2
+    both = bernoulli_divergence(one, two, link) + bernoulli_divergence(two, one, link)
+    by_hand = by_hand + 2.0 / 4 * both.mean()
+    assert trained[0] == pytest.approx(by_hand.item(), rel=1e-4)
+
+
 def test_r_drop_has_nothing_to_compare_without_dropout(still_bert: Path) -> None:
     result = passed(still_bert, r_drop=3.0)
     assert torch.allclose(*result.views, atol=1e-6)
@@ -127,6 +148,21 @@ def test_the_adversarial_step_is_as_long_as_asked(still_bert: Path) -> None:
         TransformerConfig(model="hf:x", vat_radius=2.0)
     extras = Extras.of(TransformerConfig(model="hf:x", vat=1.0, vat_radius=2.0, vat_iterations=3))
     assert (extras.radius, extras.power_iterations) == (2.0, 3)
+
+
+def test_the_adversarial_step_follows_as_many_gradients_as_asked(
+    still_bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, float]] = []
+
+    def remember(divergence: Any, start: Tensor, iterations: int, radius: float) -> Tensor:
+        asked.append((iterations, radius))
+        return adversarial_step(divergence, start, iterations, radius)
+
+    monkeypatch.setattr(module, "adversarial_step", remember)
+    one, many = (passed(still_bert, vat=1.0, power_iterations=n, radius=0.1) for n in (1, 20))
+    assert asked == [(1, 0.1), (20, 0.1)]
+    assert one.penalty < many.penalty  # from the same start, nearer to the worst direction
 
 
 def test_virtual_adversarial_training_adds_the_divergence_under_the_worst_step(

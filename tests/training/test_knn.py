@@ -1,3 +1,6 @@
+"""ML-kNN as it is trained."""
+
+import numpy as np
 import pytest
 
 from tests.models import modes
@@ -9,6 +12,13 @@ def test_neighbours_tell_what_a_line_cannot() -> None:
     result = modes.result("knn")
     assert result.figures["test"]["micro_f1"] > 0.7
     assert result.model.neighbours == 5
+
+
+def test_it_is_scikit_multilearns() -> None:
+    model = modes.result("knn").model
+    np.testing.assert_allclose(model.log_odds, modes.PEER_LOG_ODDS, atol=2e-5)
+    predicted = model.predict_scores(modes.parts()[2].features) > 0
+    assert np.array_equal(predicted, modes.peer("knn"))
 
 
 def test_more_neighbours_than_samples_are_refused() -> None:

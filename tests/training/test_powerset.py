@@ -24,6 +24,12 @@ def test_it_predicts_as_a_softmax_regression_over_the_sets_does() -> None:
     assert (predicted == expected).all(axis=1).mean() > 0.97  # solvers stop elsewhere
 
 
+def test_it_predicts_as_scikit_multilearn_does() -> None:
+    predicted = modes.result("powerset").model.predict_scores(modes.parts()[2].features) > 0
+    same = (predicted == modes.peer("powerset")).all(axis=1)
+    assert same.mean() > 0.97  # solvers stop elsewhere
+
+
 def test_it_learns_sets_that_labels_one_by_one_cannot() -> None:
     train, validation, test = modes.parts()  # with an exclusive or among the labels
     config = TrainingConfig(loss="bce", decode="zero", regularisation=1.0, refit=False)

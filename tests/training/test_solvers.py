@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
 import torch
+from scipy import sparse
 from sklearn.linear_model import LogisticRegression
+from sklearn.svm import SVC
 
 from tests.models import fitted
 from zlpr.losses import SPLCLoss, registry
@@ -27,6 +29,27 @@ def test_binary_cross_entropy_is_logistic_regression(data):
         theirs = LogisticRegression(C=2.0, tol=1e-8, max_iter=1000).fit(X, Y.toarray()[:, label])
         np.testing.assert_allclose(found[:-1, label], theirs.coef_[0], atol=2e-3)
         np.testing.assert_allclose(found[-1, label], theirs.intercept_[0], atol=2e-3)
+
+
+def test_the_ranking_loss_with_l2_is_a_support_vector_machine():
+    """Of two labels, one of which applies, Rank-SVM is the SVM of their difference."""
+    random = np.random.default_rng(0)
+    X = random.standard_normal((120, 3)).astype(np.float32)
+    first = X @ [2.0, -1.0, 0.0] + random.standard_normal(120) > 0.5
+    labels = sparse.csr_array(np.stack([first, ~first], axis=1))
+    # r/2 (|w|^2 + |v|^2) is lowest at v = -w, and r/4 |w - v|^2 then: 1/2 |w - v|^2 at C = 2/r.
+    theirs = SVC(kernel="linear", C=2 / 0.5, tol=1e-6).fit(X, first)
+    solver = WholeData(X, labels, LinearConfig(loss="ranking"), tolerance=1e-9, max_iterations=500)
+    found = solver.solve(solver.start(), 0.5).parameters.numpy()
+
+    def objective(weight, bias):
+        margins = np.where(first, 1, -1) * (X @ weight + bias)
+        return 0.5 / 4 * (weight**2).sum() + np.maximum(0, 1 - margins).sum()
+
+    ours = objective(found[:-1, 0] - found[:-1, 1], found[-1, 0] - found[-1, 1])
+    assert ours == pytest.approx(objective(theirs.coef_[0], theirs.intercept_[0]), rel=1e-2)
+    np.testing.assert_allclose(found[:-1, 0], -found[:-1, 1], atol=1e-3)
+    np.testing.assert_allclose(found[:-1, 0], theirs.coef_[0] / 2, atol=0.05)
 
 
 def test_the_gradient_vanishes_at_the_solution_and_a_warm_start_finds_it_again(data):

@@ -75,6 +75,7 @@ def _equations(args: argparse.Namespace) -> Any:
         "ZLPR: max(0, s_j - s_i, s_j, -s_i).",
     )
     terms = expansion(scores, targets)
+    over_pairs, gradient = zlpr_over_pairs(scores, targets), zlpr_gradient(scores, targets)
     _table(
         args,
         "equations, expansion: BCE is the logarithm of prod_P (1 + e^-s) prod_N (1 + e^s); its\n"
@@ -89,10 +90,15 @@ def _equations(args: argparse.Namespace) -> Any:
             ]
             for term in terms
         ],
-        f"ZLPR over pairs of labels: {zlpr_over_pairs(scores, targets).item():.4f}; its gradient: "
-        + ", ".join(f"{x:+.4f}" for x in zlpr_gradient(scores, targets).tolist()),
+        f"ZLPR over pairs of labels: {over_pairs.item():.4f}; its gradient: "
+        + ", ".join(f"{x:+.4f}" for x in gradient.tolist()),
     )
-    return {"maxima": [asdict(x) for x in found], "expansion": [asdict(x) for x in terms]}
+    return {
+        "maxima": [asdict(x) for x in found],
+        "expansion": [asdict(x) for x in terms],
+        "over_pairs": over_pairs.item(),
+        "gradient": gradient.tolist(),
+    }
 
 
 def _dependence(args: argparse.Namespace) -> Any:

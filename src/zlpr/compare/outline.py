@@ -6,20 +6,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from zlpr import data
 from zlpr._errors import UserError
 from zlpr.compare.grid import DataSpec, Grid, losses_of, models_of, settings_for
 from zlpr.data import published
 from zlpr.data.dataset import SPLIT_NAMES
+from zlpr.data.statistics import Unit, text_lengths, unit_of
 from zlpr.models.registry import argument_of, kind_of
 from zlpr.training.registry import config_of, trainer_of
 from zlpr.training.transformer import RECIPES
 
 # An encoder of the usual size, where its own is not known before it is there.
 _USUAL_LAYERS, _USUAL_WIDTH = 12, 768
-# Tokens to a word of Latin script, roughly; a character of Chinese is one.
-_TOKENS_OF_A_WORD = 1.3
+# Tokens to a word of Latin script, roughly; encoders of Chinese read characters.
+_TOKENS: dict[Unit, float] = {"words": 1.3, "characters": 1.0}
 _MOST_TOKENS = 512
+_TEXTS_TO_LOOK_AT = 2000
 
 
 @dataclass(frozen=True)
@@ -115,35 +120,44 @@ def _outlined(
         model: len(grid.seeds) * len(losses_of(grid, entry, model))
         for model in models_of(grid, entry)
     }
-    sizes, labels, words = _size(entry, found)
+    sizes, labels, tokens = _size(entry, found)
     hours: float | None = 0.0
     for model, count in runs.items():
-        seconds = _seconds(grid, model, sizes, words, speed)
+        seconds = _seconds(grid, model, sizes, tokens, speed)
         hours = None if hours is None or seconds is None else hours + count * seconds / 3600
     return OutlinedData(entry.title, sizes, labels, found is not None, sum(runs.values()), hours)
 
 
-def _size(entry: DataSpec, found: data.Dataset | None) -> tuple[tuple[int, ...], int, float]:
-    """Samples of the parts, labels, and tokens of a text, as far as they are known."""
+def _size(
+    entry: DataSpec, found: data.Dataset | None
+) -> tuple[tuple[int, ...], int, NDArray[np.float64]]:
+    """Samples of the parts, labels, and tokens of some texts, as far as they are known."""
     if found is not None:
-        words = [len(text.split()) for text in (found.texts or ())[:2000]]
-        tokens = _TOKENS_OF_A_WORD * sum(words) / max(len(words), 1)
         parts = (
             (round(0.8 * len(found)), round(0.1 * len(found)), round(0.1 * len(found)))
             if found.split is None
             else tuple(int((found.split == name).sum()) for name in SPLIT_NAMES)
         )
-        return parts, found.num_labels, tokens
+        return parts, found.num_labels, _tokens(found)
     if published.set_name(entry.title) is None:
-        return (), 0, 0.0
+        return (), 0, np.zeros(1)
     rows = [published.statistics(entry.title, part) for part in SPLIT_NAMES]
     whole = published.statistics(entry.title)
-    tokens = (whole.mean_words or 0) * (1 if whole.unit == "characters" else _TOKENS_OF_A_WORD)
+    tokens = np.array([_TOKENS[whole.unit] * (whole.mean_words or 0)])
     return tuple(row.instances for row in rows), whole.categories, tokens
 
 
+def _tokens(found: data.Dataset) -> NDArray[np.float64]:
+    """How many tokens an encoder reads of some of the texts, were none too long for it."""
+    if not found.texts:
+        return np.zeros(1)
+    texts = found.texts[:: max(1, len(found) // _TEXTS_TO_LOOK_AT)]
+    unit = unit_of(texts)
+    return _TOKENS[unit] * text_lengths(texts, unit).astype(np.float64)
+
+
 def _seconds(
-    grid: Grid, model: str, sizes: tuple[int, ...], tokens: float, speed: float
+    grid: Grid, model: str, sizes: tuple[int, ...], tokens: NDArray[np.float64], speed: float
 ) -> float | None:
     """One run of an encoder; None for other kinds, and where the data is not known."""
     if kind_of(model).name != "hf" or not sizes:
@@ -152,7 +166,7 @@ def _seconds(
     epochs = config.epochs or RECIPES[config.preset].epochs
     layers, width = _encoder_size(argument_of(model))
     parameters = 12 * layers * width**2
-    length = min(tokens + 2, config.max_length or _MOST_TOKENS)
+    length = float(np.minimum(tokens + 2, config.max_length or _MOST_TOKENS).mean())
     # A pass forwards costs two operations a parameter and token, one with its gradient six.
     training = 6 * parameters * length * sizes[0] * epochs
     judging = 2 * parameters * length * (sizes[1] * (epochs + 1) + sizes[2])

@@ -133,8 +133,7 @@ class ChainModel(FeatureModel):
 
     def score(self, read: Any) -> NDArray[np.float32]:
         """Scores of shape (samples, labels)."""
-        total = sum(chain.label_scores(read, self.beam) for chain in self.chains)
-        return np.asarray(total / len(self.chains), dtype=np.float32)
+        return mean_scores(self.chains, read, self.beam)
 
     def save_parts(self, folder: Path) -> dict[str, Any]:
         """Write the chains and the vocabulary."""
@@ -170,3 +169,9 @@ class ChainModel(FeatureModel):
                 raise UserError(f"{number}.order is not an order of the labels")
             chains.append(Chain(**parts))
         return cls(chains=chains, beam=config["beam"], **reading, **shared)
+
+
+def mean_scores(chains: Sequence[Chain], read: Any, beam: int) -> NDArray[np.float32]:
+    """The mean of the scores that the chains give the labels, (samples, labels)."""
+    total = sum(chain.label_scores(read, beam) for chain in chains)
+    return np.asarray(total / len(chains), dtype=np.float32)

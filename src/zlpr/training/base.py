@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from zlpr.decoding import Features
     from zlpr.metrics import TopScores
     from zlpr.models.base import FittedModel
+    from zlpr.training.linear_features import ExtractedFeatures
 
 
 @dataclass(frozen=True)
@@ -126,3 +127,20 @@ class ModelTrainer(abc.ABC):
             checkpoint: folder where a killed run leaves its state; None keeps none.
             progress: called with each step as it happens.
         """
+
+
+class FeatureTrainer(ModelTrainer):
+    """Trains a kind of model over features: TF-IDF of texts, or the data's own, scaled.
+
+    Its settings have `features`, a `FeatureConfig`.
+    """
+
+    def reading(self, config: Any) -> str:
+        """Features are learned from the texts by these settings alone."""
+        return repr(config.features)
+
+    def read(self, train: "Dataset", validation: "Dataset", config: Any) -> "ExtractedFeatures":
+        """The features of both parts, learned on the training part."""
+        from zlpr.training.linear_features import extract_features
+
+        return extract_features(train, validation, config.features)

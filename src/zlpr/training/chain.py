@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from zlpr._errors import UserError
 from zlpr.models.feature_config import FeatureConfig
 from zlpr.models.registry import NO_LOSS
-from zlpr.training.base import ModelTrainer, ProgressCallback, Trained
-from zlpr.training.config import TrainingConfig, check_above_zero, setting
+from zlpr.training.base import FeatureTrainer, ProgressCallback, Trained
+from zlpr.training.config import (
+    TrainingConfig,
+    check_above_zero,
+    regularisation_setting,
+    setting,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,11 +40,7 @@ class ChainConfig(TrainingConfig):
     """
 
     loss: str = NO_LOSS
-    regularisation: float | None = setting(
-        None,
-        "r in 'sum of losses + r/2 |W|^2'; chosen on validation data where not given",
-        metavar="R",
-    )
+    regularisation: float | None = regularisation_setting()
     order: Order | None = setting(
         None, "the most frequent label first, at random, or as the data lists them"
     )
@@ -58,20 +59,8 @@ class ChainConfig(TrainingConfig):
             raise UserError(f"order {self.order!r} makes {self.chains} chains the same; leave it")
 
 
-class ChainTrainer(ModelTrainer):
+class ChainTrainer(FeatureTrainer):
     """Fits logistic links, one label after another, by the linear model's solver."""
-
-    def reading(self, config: ChainConfig) -> str:
-        """Features are learned from the texts by these settings alone."""
-        return repr(config.features)
-
-    def read(
-        self, train: "Dataset", validation: "Dataset", config: ChainConfig
-    ) -> "ExtractedFeatures":
-        """TF-IDF of texts, or the data's own features, scaled."""
-        from zlpr.training.linear_features import extract_features
-
-        return extract_features(train, validation, config.features)
 
     def train(
         self,
@@ -86,7 +75,7 @@ class ChainTrainer(ModelTrainer):
     ) -> Trained:
         """Fit the chains at one regularisation, or at the best that validation finds."""
         from zlpr.models.base import TrainingRecord
-        from zlpr.models.chain import ChainModel
+        from zlpr.models.chain import ChainModel, mean_scores
         from zlpr.training.climb import Climb
         from zlpr.training.linear import LinearConfig
         from zlpr.training.solvers import choose_solver
@@ -101,17 +90,13 @@ class ChainTrainer(ModelTrainer):
             chains = [
                 fit_chain(inputs.train, train.labels, order, regularisation) for order in orders
             ]
-            return chains, _scores(chains, inputs.validation, config.beam)
+            return chains, mean_scores(chains, inputs.validation, config.beam)
 
         climb = Climb(config, validation.labels, fit, progress)
         best = climb.best(balance, config.regularisation)
-        chains, as_given = best.model, inputs.validation
-        if inputs.scaling is not None:
-            chains = [_unscaled(chain, inputs.scaling) for chain in chains]
-            as_given = inputs.read(validation.inputs)
         model = ChainModel(
             train.label_names,
-            chains,
+            [inputs.for_given(chain) for chain in best.model],
             config.beam,
             record=TrainingRecord(loss=config.loss),
             num_features=inputs.train.shape[1],
@@ -124,7 +109,7 @@ class ChainTrainer(ModelTrainer):
             {"regularisation": best.regularisation},
             best.scores,
             inputs.train.shape[1],
-            as_given,
+            inputs.validation_as_given(validation.inputs),
         )
 
 
@@ -186,17 +171,3 @@ def fit_chain(
         weight[:, place], before[:place, place] = link[:width, 0], link[width:, 0]
         bias[place] = offset[0]
     return Chain(np.asarray(order, dtype=np.int64), weight, before, bias)
-
-
-def _scores(chains: "list[Chain]", features: Any, beam: int) -> "NDArray[np.float32]":
-    import numpy as np
-
-    total = sum(chain.label_scores(features, beam) for chain in chains)
-    return np.asarray(total / len(chains), dtype=np.float32)
-
-
-def _unscaled(chain: "Chain", scaling: Any) -> "Chain":
-    from dataclasses import replace
-
-    weight, bias = scaling.undo(chain.weight, chain.bias)
-    return replace(chain, weight=weight, bias=bias)

@@ -38,6 +38,12 @@ def setting(default: Any, help: str, **shown: Any) -> Any:  # noqa: A002
     return field(default=default, metadata={"help": help, **shown})
 
 
+def regularisation_setting() -> Any:
+    """The strength of L2, the same words for every kind that has it."""
+    words = "r in 'sum of losses + r/2 |W|^2'; chosen on validation data where not given"
+    return setting(None, words, metavar="R")
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
     """Everything that decides what a run computes; a field left at None takes its kind's default.

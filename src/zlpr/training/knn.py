@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from zlpr._errors import UserError
 from zlpr.models.feature_config import FeatureConfig
 from zlpr.models.registry import NO_LOSS
-from zlpr.training.base import ModelTrainer, ProgressCallback, Trained
+from zlpr.training.base import FeatureTrainer, ProgressCallback, Trained
 from zlpr.training.config import TrainingConfig, check_above_zero, setting
 
 if TYPE_CHECKING:
@@ -36,20 +36,8 @@ class NeighboursConfig(TrainingConfig):
         check_above_zero(self, ("neighbours", "smoothing"))
 
 
-class NeighboursTrainer(ModelTrainer):
+class NeighboursTrainer(FeatureTrainer):
     """Keeps the training samples and counts what their neighbours say."""
-
-    def reading(self, config: NeighboursConfig) -> str:
-        """Features are learned from the texts by these settings alone."""
-        return repr(config.features)
-
-    def read(
-        self, train: "Dataset", validation: "Dataset", config: NeighboursConfig
-    ) -> "ExtractedFeatures":
-        """TF-IDF of texts, or the data's own features, scaled."""
-        from zlpr.training.linear_features import extract_features
-
-        return extract_features(train, validation, config.features)
 
     def train(
         self,

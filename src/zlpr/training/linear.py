@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zlpr.models.feature_config import FeatureConfig
-from zlpr.training.base import ModelTrainer, ProgressCallback, Trained
+from zlpr.training.base import FeatureTrainer, ProgressCallback, Trained
 from zlpr.training.config import (
     TrainingConfig,
     check_above_zero,
     check_at_least_zero,
     check_share,
+    regularisation_setting,
     setting,
 )
 
@@ -36,11 +37,7 @@ class LinearConfig(TrainingConfig):
         mixup: the Beta distribution's parameter; 0 is off.
     """
 
-    regularisation: float | None = setting(
-        None,
-        "r in 'sum of losses + r/2 |W|^2'; chosen on validation data where not given",
-        metavar="R",
-    )
+    regularisation: float | None = regularisation_setting()
     refit: bool = setting(
         True, "at last train on training and validation data together, with what was chosen"
     )
@@ -58,20 +55,8 @@ class LinearConfig(TrainingConfig):
         check_at_least_zero(self, ("mixup",))
 
 
-class LinearTrainer(ModelTrainer):
+class LinearTrainer(FeatureTrainer):
     """Fits one linear layer over features, at a regularisation that validation chooses."""
-
-    def reading(self, config: LinearConfig) -> str:
-        """Features are learned from the texts by these settings alone."""
-        return repr(config.features)
-
-    def read(
-        self, train: "Dataset", validation: "Dataset", config: LinearConfig
-    ) -> "ExtractedFeatures":
-        """TF-IDF of texts, or the data's own features, scaled."""
-        from zlpr.training.linear_features import extract_features
-
-        return extract_features(train, validation, config.features)
 
     def train(
         self,

@@ -1,7 +1,7 @@
 """Features of the linear model's parts: learned on the training part, scaled, shared by runs."""
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,11 @@ from zlpr.models.mixed_matrix import MixedMatrix
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from zlpr.models.chain import Chain
+    from zlpr.models.powerset import SetSoftmax
+
+Layer = TypeVar("Layer", "Chain", "SetSoftmax")
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,13 @@ class ExtractedFeatures:
     def rescaled(self, parameters: "Tensor", before: float) -> "Tensor":
         """Weights that score these features as `parameters` did those of another scale."""
         return parameters
+
+    def for_given(self, part: "Layer") -> "Layer":
+        """The same layer for the features as they were before they were scaled."""
+        if self.scaling is None:
+            return part
+        weight, bias = self.scaling.undo(part.weight, part.bias)
+        return replace(part, weight=weight, bias=bias)
 
     def validation_as_given(self, inputs: Any) -> Matrix:
         """The validation features as the fitted model reads them."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from zlpr.models.feature_config import FeatureConfig
 from zlpr.models.registry import NO_LOSS
-from zlpr.training.base import ModelTrainer, ProgressCallback, Trained
+from zlpr.training.base import FeatureTrainer, ProgressCallback, Trained
 from zlpr.training.config import TrainingConfig, check_above_zero, setting
 
 if TYPE_CHECKING:
@@ -41,20 +41,8 @@ class PerceptronConfig(TrainingConfig):
         return "ranking"
 
 
-class PerceptronTrainer(ModelTrainer):
+class PerceptronTrainer(FeatureTrainer):
     """Moves the weights by each sample whose labels are not above all others."""
-
-    def reading(self, config: PerceptronConfig) -> str:
-        """Features are learned from the texts by these settings alone."""
-        return repr(config.features)
-
-    def read(
-        self, train: "Dataset", validation: "Dataset", config: PerceptronConfig
-    ) -> "ExtractedFeatures":
-        """TF-IDF of texts, or the data's own features, scaled."""
-        from zlpr.training.linear_features import extract_features
-
-        return extract_features(train, validation, config.features)
 
     def train(
         self,
@@ -92,10 +80,8 @@ class PerceptronTrainer(ModelTrainer):
                 best = (metric, epoch, weight, bias, scores)
         assert best is not None  # noqa: S101 (there is an epoch)
         _, epoch, weight, bias, scores = best
-        as_given = inputs.validation
         if inputs.scaling is not None:
             weight, bias = inputs.scaling.undo(weight, bias)
-            as_given = inputs.read(validation.inputs)
         model = PerceptronModel(
             train.label_names,
             weight,
@@ -105,7 +91,12 @@ class PerceptronTrainer(ModelTrainer):
             means=inputs.means,
         )
         return Trained(
-            model, tuple(history), {"epoch": epoch}, scores, inputs.train.shape[1], as_given
+            model,
+            tuple(history),
+            {"epoch": epoch},
+            scores,
+            inputs.train.shape[1],
+            inputs.validation_as_given(validation.inputs),
         )
 
 

@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from zlpr._errors import UserError
 from zlpr.models.feature_config import FeatureConfig
 from zlpr.models.registry import NO_LOSS
-from zlpr.training.base import ModelTrainer, ProgressCallback, Trained
-from zlpr.training.config import TrainingConfig, check_above_zero, setting
+from zlpr.training.base import FeatureTrainer, ProgressCallback, Trained
+from zlpr.training.config import (
+    TrainingConfig,
+    check_above_zero,
+    regularisation_setting,
+    setting,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,11 +44,7 @@ class PowersetConfig(TrainingConfig):
     """
 
     loss: str = NO_LOSS
-    regularisation: float | None = setting(
-        None,
-        "r in 'sum of losses + r/2 |W|^2'; chosen on validation data where not given",
-        metavar="R",
-    )
+    regularisation: float | None = regularisation_setting()
     subset_size: int | None = setting(
         None, "learn sets of random subsets of so many labels (RAkEL)", metavar="K"
     )
@@ -62,20 +63,8 @@ class PowersetConfig(TrainingConfig):
             raise UserError("subsets: of how many labels? Give subset_size, too")
 
 
-class PowersetTrainer(ModelTrainer):
+class PowersetTrainer(FeatureTrainer):
     """Fits a softmax over label sets by the linear model's solver."""
-
-    def reading(self, config: PowersetConfig) -> str:
-        """Features are learned from the texts by these settings alone."""
-        return repr(config.features)
-
-    def read(
-        self, train: "Dataset", validation: "Dataset", config: PowersetConfig
-    ) -> "ExtractedFeatures":
-        """TF-IDF of texts, or the data's own features, scaled."""
-        from zlpr.training.linear_features import extract_features
-
-        return extract_features(train, validation, config.features)
 
     def train(
         self,
@@ -105,13 +94,9 @@ class PowersetTrainer(ModelTrainer):
             chosen.append(regularisation)
             history += lines
         scores = mean_scores(parts, inputs.validation, config.set_scores, train.num_labels)
-        as_given = inputs.validation
-        if inputs.scaling is not None:
-            parts = [_unscaled(part, inputs.scaling) for part in parts]
-            as_given = inputs.read(validation.inputs)
         model = PowersetModel(
             train.label_names,
-            parts,
+            [inputs.for_given(part) for part in parts],
             config.set_scores,
             record=TrainingRecord(loss=config.loss),
             num_features=inputs.train.shape[1],
@@ -128,7 +113,7 @@ class PowersetTrainer(ModelTrainer):
             },
             scores,
             inputs.train.shape[1],
-            as_given,
+            inputs.validation_as_given(validation.inputs),
         )
 
 
@@ -228,10 +213,3 @@ def _sets(labels: Any) -> "list[list[int]]":
     return [
         sorted(labels.indices[first:last].tolist()) for first, last in itertools.pairwise(starts)
     ]
-
-
-def _unscaled(part: "SetSoftmax", scaling: Any) -> "SetSoftmax":
-    from dataclasses import replace
-
-    weight, bias = scaling.undo(part.weight, part.bias)
-    return replace(part, weight=weight, bias=bias)

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from zlpr._errors import UserError
 from zlpr.models.feature_config import FeatureConfig
 from zlpr.training.base import ModelTrainer, ProgressCallback, Trained
-from zlpr.training.config import TrainingConfig, check_above_zero, setting
+from zlpr.training.config import (
+    TrainingConfig,
+    check_above_zero,
+    regularisation_setting,
+    setting,
+)
 
 if TYPE_CHECKING:
     from zlpr.data import Dataset
@@ -32,11 +37,7 @@ class ShortlistConfig(TrainingConfig):
             the names are found to name their labels.
     """
 
-    regularisation: float | None = setting(
-        None,
-        "r in 'sum of losses + r/2 |W|^2'; chosen on validation data where not given",
-        metavar="R",
-    )
+    regularisation: float | None = regularisation_setting()
     refit: bool = setting(
         True, "at last train on training and validation data together, with what was chosen"
     )
