@@ -67,7 +67,12 @@ class LinearModel(FittedModel):
 
     def parts(self, sample: Any, read: Any, labels: Sequence[int]) -> Parts:
         """Each feature times its weights, which together with the biases are the scores."""
+<<<<<<< HEAD
+        row = np.asarray(read.toarray() if hasattr(read, "toarray") else read)[0]
+        return parts_of_layer(self, sample, row, self.weight[:, labels], self.bias[labels])
+=======
         return linear_parts(self, sample, read, lambda held: self.weight[held][:, labels], labels)
+>>>>>>> main
 
     def save_parts(self, folder: Path) -> dict[str, Any]:
         """Write the weights and the vocabulary."""
@@ -93,6 +98,30 @@ class LinearModel(FittedModel):
         return cls(**load_layer(folder, config, shared))
 
 
+<<<<<<< HEAD
+def parts_of_layer(
+    model: Any, sample: Any, row: NDArray[Any], weight: NDArray[Any], bias: NDArray[Any]
+) -> Parts:
+    """What each feature of a sample adds to scores `x W + b`.
+
+    Args:
+        model: has `text_features` and a `record`, by which features have names.
+        sample: as the user gave it.
+        row: its features, (features,).
+        weight: of the labels to explain, (features, labels).
+        bias: of these, (labels,).
+    """
+    columns = np.flatnonzero(row)
+    values = row[columns, None].astype(np.float64) * weight[columns].astype(np.float64)
+    held = bias.astype(np.float64)
+    if model.text_features is None:
+        named = Columns.from_json(model.record.data.get("columns", {})).features
+        names = [f"feature {i}" if named is None else named.names[i] for i in columns.tolist()]
+        return Parts(names, values, held)
+    ngrams = model.text_features.places(sample)
+    found = [ngrams[column] for column in columns.tolist()]
+    return Parts([one.term for one in found], values, held, [one.places for one in found])
+=======
 class LinearScores(Protocol):
     """A model whose scores are `x W + b`, whatever form its weights have."""
 
@@ -128,6 +157,7 @@ def linear_parts(
     ngrams = model.text_features.places(sample)
     found = [ngrams[column] for column in columns.tolist()]
     return Parts([one.term for one in found], values, bias, [one.places for one in found])
+>>>>>>> main
 
 
 def load_layer(
