@@ -85,6 +85,8 @@ def listen(host: str, port: int) -> socket.socket:
     Raises:
         UserError: the port is taken, or the address is none of this machine's.
     """
+    if not 0 <= port <= 65_535:
+        raise UserError(f"--port {port}: expected a number from 0 to 65535")
     try:
         family, kind, protocol, _, where = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
@@ -100,8 +102,6 @@ def listen(host: str, port: int) -> socket.socket:
             listening.close()
             raise
         return listening
-    except OverflowError:
-        raise UserError(f"--port {port}: expected a number from 0 to 65535") from None
     except socket.gaierror:
         raise UserError(f"--host {host}: no such address") from None
     except OSError as fault:
