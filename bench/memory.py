@@ -54,9 +54,8 @@ def main() -> int:
     print(f"{'kind':<10}{'samples':>9}{'features':>10}{'labels':>8}{'estimate':>11}{'peak':>9}")
     for row in found:
         sizes = f"{row['samples']:>9,}{row['features']:>10,}{row['labels']:>8,}"
-        print(
-            f"{row['kind']:<10}{sizes}{row['estimate'] / 1e6:>8,.0f} MB{row['peak'] / 1e6:>6,.0f} MB"
-        )
+        estimate, peak = (f"{row[name] / 1e6:,.0f} MB" for name in ("estimate", "peak"))
+        print(f"{row['kind']:<10}{sizes}{estimate:>11}{peak:>9}")
     return 0
 
 
