@@ -64,7 +64,7 @@ class ChainTrainer(FeatureTrainer):
 
     def memory(self, train: "Dataset", config: ChainConfig, inputs: "ExtractedFeatures") -> int:
         """The weights of all links of all chains, at the best regularisation so far and now."""
-        width = inputs.train.shape[1] + train.num_labels + 1
+        width = int(inputs.train.shape[1]) + train.num_labels + 1
         return 2 * 4 * config.chains * width * train.num_labels
 
     def train(

@@ -48,7 +48,7 @@ class PerceptronTrainer(FeatureTrainer):
         self, train: "Dataset", config: PerceptronConfig, inputs: "ExtractedFeatures"
     ) -> int:
         """Weights, the sum of their moves and a mean in 64 bits, and the best in 32."""
-        return (3 * 8 + 3 * 4) * inputs.train.shape[1] * train.num_labels
+        return (3 * 8 + 3 * 4) * int(inputs.train.shape[1]) * train.num_labels
 
     def train(
         self,
