@@ -289,3 +289,10 @@ def test_figures_do_not_depend_on_how_many_samples_are_held_at_a_time(place, cap
     assert in_blocks["metrics"] == pytest.approx(whole["metrics"], rel=1e-12)
     for error in ("expected_calibration_error", "label_calibration_error"):
         assert in_blocks[error] == pytest.approx(whole[error], rel=1e-6)
+
+
+@pytest.mark.parametrize("flag", [["--threshold", "1"], ["--top", "2"], ["--min-probability", "0"]])
+def test_two_decisions_at_once_are_refused(place, capsys, flag):
+    given = ["evaluate", str(place / "m"), str(place / "test.jsonl"), "--zero-bound", *flag]
+    assert main(given) == 2
+    assert f"--zero-bound and {flag[0]}: give one of them" in capsys.readouterr().err
