@@ -38,6 +38,12 @@ def test_mistakes_are_one_line(demo_folder):
         Predictor(demo_folder, output="sets")
 
 
+def test_a_column_that_is_there_is_not_replaced(demo_folder):
+    batch = {"text": np.array(["money back"], dtype=object), "labels": np.array([["truth"]])}
+    with pytest.raises(UserError, match="there is a column 'labels' already"):
+        Predictor(demo_folder)(batch)
+
+
 def test_files_on_a_cluster_become_the_parts_that_one_process_makes(demo_folder, tmp_path):
     pytest.importorskip("ray", reason="ray predicts over machines")
     from pyarrow import parquet, table

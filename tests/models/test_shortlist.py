@@ -33,6 +33,22 @@ def test_the_candidates_scores_are_exact_and_the_others_none():
     np.testing.assert_allclose(scores.scores[rows, places], dense[rows, named], atol=1e-4)
 
 
+def test_what_explains_a_score_adds_up_to_it():
+    model = fitted()
+    for explained in model.explain(many_labels.make(1, seed=1).texts[0]):
+        parts = [part.value for part in explained.contributions]
+        assert not explained.approximates
+        assert explained.rest + explained.bias + sum(parts) == pytest.approx(explained.score)
+        words = sum(word.value for word in explained.words)
+        assert explained.bias + words == pytest.approx(explained.score, abs=1e-4)
+
+
+@pytest.mark.parametrize("text", ["", "qqqq"])
+def test_a_text_without_candidates_is_not_explained(text):
+    with pytest.raises(UserError, match="no label is a candidate of this sample"):
+        fitted().explain(text)
+
+
 def test_what_n_grams_add_adds_up_to_the_scores_of_candidates():
     model = fitted()
     text = many_labels.make(20, seed=1).texts[3]

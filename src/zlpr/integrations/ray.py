@@ -19,6 +19,7 @@ from zlpr._atomic import locked
 from zlpr._errors import UserError
 from zlpr._ray_cluster import connect, reason_of
 from zlpr.models import load
+from zlpr.models.base import numbers_of
 from zlpr.models.folder import read_config
 from zlpr.models.registry import saved_as
 from zlpr.serving.batch_prediction import PartPredictor, Request, to_do
@@ -34,6 +35,7 @@ class Predictor:
         column: the column with the texts, or with a row of features per sample.
         output: what is added: "labels", a list of names per sample under `labels`; "scores" or
             "probabilities", a row of numbers per sample under that name, in the labels' order.
+            A column that is called so already is refused: it may hold the truth.
 
     Examples:
         >>> dataset.map_batches(Predictor, fn_constructor_args=["model"])  # doctest: +SKIP
@@ -54,15 +56,18 @@ class Predictor:
         """The batch with one column more."""
         if self.column not in batch:
             raise UserError(f"there is no column {self.column!r}; there are: {', '.join(batch)}")
-        values = batch[self.column]
+        if self.output in batch:
+            raise UserError(
+                f"there is a column {self.output!r} already, which would be lost; rename it before "
+                "with Dataset.rename_columns"
+            )
+        values = np.asarray(batch[self.column])
         inputs = list(values) if values.dtype.kind in "OUST" else values
         return {**batch, self.output: self._predictions(inputs)}
 
     def _predictions(self, inputs: Any) -> Any:
-        if self.output == "scores":
-            return self.model.predict_scores(inputs)
-        if self.output == "probabilities":
-            return self.model.predict_proba(inputs)
+        if self.output != "labels":
+            return numbers_of(self.model, inputs, self.output)
         column = np.empty(len(inputs), dtype=object)
         column[:] = [list(names) for names in self.model.predict(inputs)] or []
         return column

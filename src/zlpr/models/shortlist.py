@@ -113,7 +113,7 @@ class ShortlistModel(FittedModel):
         bias, candidates = tensors["bias"], config["candidates"]
         if bias.shape != shape[:1] or not np.isfinite(bias).all():
             raise UserError(f"{place}: the bias is not {shape[0]:,} finite numbers")
-        if not isinstance(candidates, int) or candidates < 1:
+        if type(candidates) is not int or candidates < 1:
             raise UserError(f"candidates {candidates!r}: expected a whole number of at least 1")
         text_features = None
         if config["inputs"] == "texts":
