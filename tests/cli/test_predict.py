@@ -423,3 +423,9 @@ def test_a_cluster_is_asked_for_the_same_parts(folder, parts, tmp_path, monkeypa
     assert (asked["address"], asked["workers"], asked["overwrite"]) == ("auto", 3, False)
     assert [path.name for path in asked["sources"]] == ["part-0.parquet", "part-1.parquet"]
     assert asked["request"].decision["top"] == 2
+
+
+def test_flags_that_say_nothing_here_are_named(folder, capsys):
+    assert main(["predict", str(folder), "a text", "--labels", "tags", "--label-names", "x"]) == 0
+    err = capsys.readouterr().err
+    assert "--labels, --label-names: for labels, and predict reads none" in err
