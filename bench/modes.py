@@ -357,7 +357,7 @@ def write_csv(records: list[dict], path: Path) -> None:
         rows.writerow(columns)
         for record in records:
             values = (record.get(column, "") for column in columns)
-            rows.writerow([round(v, 4) if isinstance(v, float) else v for v in values])
+            rows.writerow([f"{v:.4g}" if isinstance(v, float) else v for v in values])
 
 
 def draw_growth(growth: list[dict], path: Path) -> None:

@@ -55,6 +55,18 @@ def test_json_is_the_only_thing_on_standard_output(data, compared, capsys):
     assert 0 < entry["mean"] <= 1
 
 
+def test_every_mode_of_the_papers_introduction_is_compared_by_one_command(data, tmp_path, capsys):
+    models = ["--models", "linear", "powerset", "chain", "knn", "mmp"]
+    losses = ["--losses", "zlpr", "ranking", "bp_mll"]
+    fixed = [f"{kind}.regularisation=1" for kind in ("linear", "powerset", "chain")]
+    command = ["compare", "--data", str(data), *models, *losses, "--seeds", "1", "--workers", "1"]
+    assert main([*command, "--set", *fixed, "--out", str(tmp_path / "out"), "--json"]) == 0
+    figures = json.loads(capsys.readouterr().out)["figures"]
+    ran = {(figure["model"], figure["loss"]) for figure in figures}
+    modes = {(kind, "none") for kind in ("powerset", "chain", "knn", "mmp")}
+    assert ran == modes | {("linear", loss) for loss in losses[1:]}
+
+
 def test_a_changed_grid_counts_only_its_own_records_and_says_so(data, compared, capsys):
     code = main(arguments(data, compared, "--minutes", "0", "--split", "stratified"))
     assert code == 2

@@ -176,7 +176,9 @@ def test_a_table_comes_back_with_its_columns_and_what_is_missing(tmp_path):
 
 def test_texts_over_a_saved_table_leave_nothing_of_it(tmp_path):
     save(make_split(table(tmp_path)), tmp_path / "out")
-    with pytest.raises(UserError, match=r"already has labels\.txt, reading\.json, test\.csv, train\.csv"):
+    with pytest.raises(
+        UserError, match=r"already has labels\.txt, reading\.json, test\.csv, train\.csv"
+    ):
         save(TICKETS, tmp_path / "out")
     save(TICKETS, tmp_path / "out", overwrite=True)
     assert not (tmp_path / "out" / "reading.json").exists()
