@@ -1,20 +1,31 @@
 """Run the code blocks of a Markdown page as a reader would: top to bottom, in one folder.
 
 Python blocks of a page share one namespace, but for those with a title, which are saved under it;
-`bash` blocks run line by line in the page's folder. What a page takes for granted (`reviews.csv`,
-the weights of `roberta-base` or `all-MiniLM-L6-v2`) lies in that folder in small, so that its
-commands run as they stand. Lines that would install or rebuild the environment (`pip install`,
-`git clone`, `make`) are not run again inside the tests: their targets and extras are checked to
-exist instead. Blocks in other languages (`text`, `toml`, `console`) are shown, not run.
+`bash` blocks run line by line in the page's folder. Pages on other frameworks have an interpreter
+of their own; `zlpr` and all other Python runs in that of the tests. What a page takes for granted
+(`reviews.csv`, the weights of `roberta-base` or `all-MiniLM-L6-v2`) lies in that folder in small,
+so that its commands run as they stand. Lines that would install or rebuild the environment (`pip
+install`, `git clone`, `make`) are not run again inside the tests: their targets and extras are
+checked to exist instead. Blocks in other languages (`text`, `toml`, `console`) are shown, not run.
 """
 
+import contextlib
 import csv
+import io
 import os
 import re
+import shlex
 import subprocess
 import sys
+import types
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
+import torch
+
+from zlpr.cli.main import main
 
 ROOT = Path(__file__).parent.parent
 FENCE = re.compile(
@@ -51,6 +62,7 @@ def run_page(page: Path, folder: Path) -> int:
     The script runs before a command that may need what it makes, and at the end of the page.
     """
     environment = _environment(folder)
+    run_session = _in_an_interpreter if "frameworks" in page.parts else _here
     _lay_out(page.read_text(encoding="utf-8"), folder)
     earlier: list[Block] = []
     waits = False
@@ -66,20 +78,28 @@ def run_page(page: Path, folder: Path) -> int:
         elif block.language == "bash":
             lines = [line for line in _commands(block.code) if not _is_checked_only(line)]
             if lines and waits:
-                _run_session(earlier, folder, environment)
+                run_session(earlier, folder, environment)
                 waits = False
             for line in lines:
-                _run(["bash", "-euo", "pipefail", "-c", line], block, folder, environment)
+                _run_line(line, block, folder, environment)
             ran += 1
     if waits:
-        _run_session(earlier, folder, environment)
+        run_session(earlier, folder, environment)
     return ran
 
 
-def _run_session(blocks: list[Block], folder: Path, environment: dict[str, str]) -> None:
-    """Run Python blocks one after another, in one interpreter."""
+def _in_an_interpreter(blocks: list[Block], folder: Path, environment: dict[str, str]) -> None:
+    """Run Python blocks one after another, in an interpreter of their own."""
     script = "\n".join(block.code for block in blocks)
     _run([sys.executable, "-c", script], blocks[-1], folder, environment)
+
+
+def _here(blocks: list[Block], folder: Path, environment: dict[str, str]) -> None:
+    """Run Python blocks one after another in this process, which has loaded torch already."""
+    script = "\n".join(block.code for block in blocks)
+    module = types.ModuleType("__main__")
+    with _as_if_in(folder, environment), torch.random.fork_rng():
+        exec(compile(script, str(blocks[-1].page), "exec"), module.__dict__)  # noqa: S102
 
 
 def _lay_out(text: str, folder: Path) -> None:
@@ -148,6 +168,43 @@ def _environment(folder: Path) -> dict[str, str]:
         "NO_COLOR": "1",
         "ZLPR_CACHE": str(folder / ".cache"),
     }
+
+
+SHELL_SIGNS = frozenset("|<>;&$*?`~{}()")
+"""Of a command line that needs a shell."""
+
+
+def _run_line(line: str, block: Block, folder: Path, environment: dict[str, str]) -> None:
+    """Run a command line: `zlpr` in this process, which has loaded what it needs, others by bash.
+
+    Ray starts processes that would outlive the command here. Of several processes that train one
+    model, which other tests start, this takes one.
+    """
+    line = re.sub(r"^torchrun .*?-m zlpr", "zlpr", line)
+    words = shlex.split(line, comments=True)
+    if words[0] != "zlpr" or SHELL_SIGNS & set(line) or "--ray" in words:
+        _run(["bash", "-euo", "pipefail", "-c", line], block, folder, environment)
+        return
+    with _as_if_in(folder, environment) as messages:
+        code = main(words[1:])
+    assert code == 0, (
+        f"{block.page.name}, block at line {block.line}:\n{line}\n{messages.getvalue()[-3000:]}"
+    )
+
+
+@contextlib.contextmanager
+def _as_if_in(folder: Path, environment: dict[str, str]) -> Iterator[io.StringIO]:
+    """Work in a folder with nothing printed; gives what went to standard error."""
+    messages = io.StringIO()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(messages),
+    ):
+        patch.chdir(folder)
+        for name in ("NO_COLOR", "ZLPR_CACHE"):
+            patch.setenv(name, environment[name])
+        yield messages
 
 
 def _run(command: list[str], block: Block, folder: Path, environment: dict[str, str]) -> None:

@@ -25,11 +25,15 @@ BEGIN, END = "<!-- walks: python -m tests.walks -->", "<!-- end of walks -->"
 def files_passed(call: Callable[[], Any]) -> list[str]:
     """Files of the package whose functions a call runs, in the order of the first call of each."""
     seen: dict[str, None] = {}
+    known = set()
 
     def notice(frame: Any, event: str, _: Any) -> None:
         code = frame.f_code
+        if event != "call" or code in known:
+            return
+        known.add(code)
         is_definition = code.co_name == "<module>" or not code.co_flags & 0x1  # bodies of classes
-        if event == "call" and not is_definition and code.co_filename.startswith(str(SOURCE)):
+        if not is_definition and code.co_filename.startswith(str(SOURCE)):
             seen.setdefault(str(Path(code.co_filename).relative_to(SOURCE)))
 
     sys.setprofile(notice)

@@ -304,3 +304,106 @@ def test_a_pipe_needs_no_overwriting_and_stays(folder, tmp_path):
     finally:
         os.close(reader)
     assert (tmp_path / "pipe").is_fifo()
+
+
+class Terminal(io.StringIO):
+    """A stream that somebody looks at, or types into."""
+
+    def isatty(self):
+        return True
+
+
+def test_a_terminal_gets_a_table_and_json_if_asked(folder, monkeypatch, capsys):
+    screen = Terminal()
+    monkeypatch.setattr("sys.stdout", screen)
+    assert main(["predict", folder, *TEXTS, "a \x1b[31m very long text " * 9]) == 0
+    header, _, *rows = screen.getvalue().splitlines()
+    assert header.split("  ")[0] == "text"
+    assert "labels and their probabilities" in header
+    model = zlpr.load(folder)
+    for row, labels in zip(rows, model.predict(TEXTS), strict=False):
+        assert all(f"{label} 0." in row or f"{label} 1.00" in row for label in labels)
+    assert rows[-1].split("  ")[0].endswith("…")
+    assert "\x1b" not in screen.getvalue()
+    screen.truncate(0)
+    screen.seek(0)
+    assert main(["predict", folder, TEXTS[0], "--json"]) == 0
+    assert json.loads(screen.getvalue())["text"] == TEXTS[0]
+    screen.truncate(0)
+    screen.seek(0)
+    assert main(["predict", folder, TEXTS[0], "--all-labels"]) == 0
+    assert all(name in screen.getvalue() for name in model.label_names)
+
+
+def test_typed_texts_are_waited_for_aloud_and_answered_one_by_one(folder, monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin", Terminal("".join(f"{text}\n" for text in TEXTS)))
+    screen = Terminal()
+    monkeypatch.setattr("sys.stdout", screen)
+    assert main(["predict", folder]) == 0
+    assert "type a text and press Enter" in capsys.readouterr().err
+    assert screen.getvalue().count("labels and their probabilities") == len(TEXTS)
+
+
+@pytest.fixture
+def parts(tmp_path):
+    from pyarrow import parquet, table
+
+    for part in range(2):
+        columns = {"id": [part], "text": [TEXTS[part]], "stars": [part + 3]}
+        parquet.write_table(table(columns), tmp_path / f"part-{part}.parquet")
+    return str(tmp_path / "part-*.parquet")
+
+
+def test_a_pattern_of_parts_becomes_a_folder_of_parts(folder, parts, tmp_path, capsys):
+    from pyarrow import parquet
+
+    out = str(tmp_path / "out")
+    assert main(["predict", folder, "--file", parts, "--out", out]) == 0
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "wrote 2 parts into" in said.err
+    assert "text from 'text'" in said.err
+    made = parquet.read_table(out)
+    assert made["stars"].to_pylist() == [3, 4]
+    expected = zlpr.load(folder).predict(TEXTS[:2])
+    assert [tuple(names) for names in made["predicted_labels"].to_pylist()] == expected
+    assert main(["predict", folder, "--file", parts, "--out", out]) == 0
+    assert "wrote 0 parts into" in capsys.readouterr().err
+    assert main(["predict", folder, "--file", parts, "--out", out, "--top", "1"]) == 2
+    assert "--overwrite" in capsys.readouterr().err
+    main(["predict", folder, "--file", parts])
+    assert [answer["text"] for answer in answers(capsys)] == TEXTS[:2]
+
+
+def test_one_parquet_file_of_texts_lines_or_parts(folder, parts, tmp_path, monkeypatch, capsys):
+    from pyarrow import parquet
+
+    expected = zlpr.load(folder).predict(TEXTS[:2])
+    out = tmp_path / "out.parquet"
+    command = ["predict", folder, "--out", str(out), "--overwrite"]
+    for arguments in (TEXTS[:2], ["--file", parts], []):
+        monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{text}\n" for text in TEXTS[:2])))
+        assert main([*command, *arguments]) == 0
+        made = parquet.read_table(out)
+        assert made["text"].to_pylist() == TEXTS[:2]
+        assert [tuple(names) for names in made["predicted_labels"].to_pylist()] == expected
+        assert ("stars" in made.column_names) == ("--file" in arguments)
+    (tmp_path / "other.csv").write_text("text\nrefund\n")
+    before = out.read_bytes()
+    assert main([*command, "--file", parts, "--file", str(tmp_path / "other.csv")]) == 2
+    assert "different columns" in capsys.readouterr().err
+    assert out.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["a text", "--ray", "local"], "--ray predicts files into a folder"),
+        (["a text", "--workers", "2"], "--workers is for --ray"),
+        (["--file", "x.csv", "--out", "TMP", "--csv"], "is written as Parquet"),
+        (["--file", "none-*.csv"], "no file has a name like that"),
+    ],
+)
+def test_what_cannot_go_together_is_one_line(folder, tmp_path, arguments, message, capsys):
+    assert main(["predict", folder, *(str(tmp_path) if a == "TMP" else a for a in arguments)]) == 2
+    assert message in capsys.readouterr().err

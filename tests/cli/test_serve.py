@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from tests.models import fitted
+from tests.serving.asking import ask
 from zlpr.cli.main import main
 
 
@@ -33,6 +34,26 @@ def test_it_says_where_it_is_answers_and_stops_when_told(folder):
     assert "POST /predict 200" in log
     assert "secret" not in log
     assert "hidden" not in log
+
+
+def test_data_is_read_and_the_page_can_show_it(folder, monkeypatch, capsys):
+    served = {}
+
+    def listen_no_further(server, listening):
+        served["app"] = server.config.app
+
+    monkeypatch.setattr("zlpr.serving.server.run", listen_no_further)
+    assert main(["serve", str(folder), "demo", "--port", "0"]) == 0
+    about = ask(served["app"], "GET", "/review", base="http://127.0.0.1").json()
+    assert about["data"] == "demo"
+    assert about["part"] == "all samples"
+    assert ask(served["app"], "GET", "/models", base="http://evil.example").status_code == 421
+    assert "look at it: http://127.0.0.1:" in capsys.readouterr().out
+
+
+def test_data_may_be_given_once(folder, capsys):
+    assert main(["serve", str(folder), "demo", "reviews.csv"]) == 2
+    assert "demo and reviews.csv: neither is a model folder" in capsys.readouterr().err
 
 
 def test_several_folders_have_the_names_that_tell_them_apart(folder, capsys):

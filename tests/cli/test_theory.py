@@ -5,6 +5,7 @@ import torch
 
 from zlpr.cli.main import main
 from zlpr.losses import zlpr_loss
+from zlpr.theory import regret, rules
 
 
 def test_prints_a_table_and_draws_its_figure(tmp_path, capsys):
@@ -24,6 +25,28 @@ def test_json_is_all_that_is_printed(capsys):
     assert zlpr == sorted(zlpr, reverse=True)
 
 
+@pytest.fixture(scope="module")
+def _measured_once():
+    """Two commands that ask for the same regrets, which take seconds, share them."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name in ((regret, "regrets"), (rules, "rule_regrets")):
+            patch.setattr(module, name, _remembered(getattr(module, name)))
+        yield
+
+
+def _remembered(function):
+    known = {}
+
+    def call(progress, **arguments):
+        key = tuple(arguments.items())
+        if key not in known:
+            known[key] = function(progress=progress, **arguments)
+        return known[key]
+
+    return call
+
+
+@pytest.mark.usefixtures("_measured_once")
 def test_regret_prints_means_with_errors_and_draws_them(tmp_path, capsys):
     assert main(["theory", "regret", "--populations", "2", "--out", str(tmp_path)]) == 0
     printed = capsys.readouterr()
@@ -34,6 +57,7 @@ def test_regret_prints_means_with_errors_and_draws_them(tmp_path, capsys):
     assert (tmp_path / "regret.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.usefixtures("_measured_once")
 def test_regret_as_json_is_the_same_numbers(capsys):
     assert main(["theory", "regret", "--populations", "2", "--json"]) == 0
     numbers = json.loads(capsys.readouterr().out)["regret"]["losses"]

@@ -53,9 +53,28 @@ def test_padding_takes_what_holds_indices():
         (lambda: EncodeLabels(NAMES)({"labels": ["red"]}), "expected a list of names"),
         (lambda: EncodeLabels(NAMES)({"tags": []}), "no column 'labels'; there are: tags"),
         (lambda: EncodeLabels(NAMES, form="hot"), "expected multi_hot or indices"),
-        (lambda: collate_indices([{"x": 1}]), "samples have no 'labels'; they have: x"),
+        (lambda: collate_indices([{"x": 1}]), "sample 0 has no 'labels'; it has: x"),
     ],
 )
 def test_mistakes_are_one_line(call, line):
     with pytest.raises(UserError, match=line):
         call()
+
+
+@pytest.mark.parametrize(
+    ("make", "fault"),
+    [
+        (lambda: pad_indices([["a"]]), "sample 0 are no list of numbers: \\['a'\\]"),
+        (lambda: pad_indices([[1], None]), "sample 1 are no list of numbers: None"),
+        (lambda: collate_indices([]), "no sample"),
+        (
+            lambda: collate_indices([{"x": 1.0, "labels": [1]}, {"x": 2.0}]),
+            "sample 1 has no 'labels'; it has: x",
+        ),
+        (lambda: EncodeLabels(["a"])({"labels": [None]}), "holds None, expected a list"),
+        (lambda: EncodeLabels("ab"), "label_names 'ab': expected a list of names"),
+    ],
+)
+def test_what_is_no_list_of_labels_is_refused_in_one_line(make, fault):
+    with pytest.raises(UserError, match=fault):
+        make()

@@ -226,3 +226,16 @@ def test_bce_is_optax_summed_over_labels():
     scores, labels = sample("float32", 8)
     theirs = optax.sigmoid_binary_cross_entropy(jnp.asarray(scores), jnp.asarray(labels))
     np.testing.assert_allclose(ours.bce_loss(scores, labels), theirs.sum(axis=-1), rtol=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "fault"),
+    [
+        ("ranking", {"margin": float("nan")}, "margin must be a finite number"),
+        ("warp", {"margin": float("inf")}, "margin must be a finite number"),
+        ("dice2", {"sample_weight": jnp.array([-1.0])}, "sample_weight must be finite and not neg"),
+    ],
+)
+def test_numbers_that_mean_nothing_are_refused(name, options, fault):
+    with pytest.raises(ValueError, match=fault):
+        in_jax(name)(jnp.zeros((1, 2)), jnp.array([[1.0, 0.0]]), **options)

@@ -152,3 +152,30 @@ def check_two_processes(folder: str) -> None:
 def test_two_processes_train_judge_and_decide_as_one(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONWARNINGS", "ignore")
     run(check_two_processes, 2, tmp_path, str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("settings", "fault"),
+    [
+        ({"decode": "thresold"}, "no rule 'thresold'"),
+        ({"decode": "feature_count"}, "no rule 'feature_count'"),
+        ({"decode_metric": "average_precision"}, "no metric of label sets 'average_precision'"),
+        ({"empty": "none"}, "empty must be"),
+    ],
+)
+def test_wrong_settings_are_refused_before_any_training(settings, fault):
+    with pytest.raises(ValueError, match=fault):
+        module(**settings)
+
+
+def test_a_loss_by_epochs_is_told_each(tmp_path):
+    splc = module(loss="splc", loss_params={"first_epoch": 3}, decode=None)
+    told = []
+    splc.loss.begin_epoch = told.append
+    trainer(tmp_path, max_epochs=2).fit(splc, DataLoader(data(8), batch_size=8))
+    assert told == [1, 2]
+
+
+def test_a_checkpoint_of_another_module_is_refused():
+    with pytest.raises(UserError, match="no decoding rule"):
+        module().on_load_checkpoint({})

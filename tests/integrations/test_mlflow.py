@@ -4,11 +4,14 @@ import mlflow
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 
 import zlpr
 from zlpr import UserError
-from zlpr.data import demo
+from zlpr.data import Dataset, demo
 from zlpr.integrations import mlflow as ours
+from zlpr.metrics import TopScores
+from zlpr.training import TrainingConfig, fit
 
 TEXTS = list(demo.make(12).texts)
 
@@ -47,3 +50,38 @@ def test_mistakes_are_one_line(demo_folder, tmp_path):
         model.predict(pd.DataFrame({"a": ["x"], "b": ["y"]}))
     with pytest.raises(UserError, match="output 'sets': expected one of labels"):
         model.predict(pd.DataFrame({"text": TEXTS}), {"output": "sets"})
+
+
+@pytest.mark.parametrize("cell", [None, float("nan"), 3.5, b"text"])
+def test_a_cell_that_is_no_text_is_not_read_as_one(demo_folder, cell):
+    model = ours.TextModel(zlpr.load(demo_folder))
+    with pytest.raises(UserError, match="entry 1 is a"):
+        model.predict(pd.DataFrame({"text": pd.Series(["a text", cell], dtype=object)}))
+
+
+def test_labels_that_are_no_candidates_have_no_chance():
+    candidates = TopScores(np.array([[2, -1]]), np.array([[0.5, -np.inf]], dtype=np.float32), 3)
+
+    class Few:
+        label_names = ("a", "b", "c")
+        predict_scores = predict_proba = staticmethod(lambda texts: candidates)
+
+    model, table = ours.TextModel(Few()), pd.DataFrame({"text": ["x"]})
+    chances = model.predict(table, {"output": "probabilities"})
+    assert chances.to_dict("list") == {"a": [0.0], "b": [0.0], "c": [0.5]}
+    scores = model.predict(table, {"output": "scores"})
+    assert scores.to_dict("list") == {"a": [-np.inf], "b": [-np.inf], "c": [0.5]}
+
+
+def test_a_model_of_features_is_refused_before_anything_is_written(tmp_path):
+    labels = np.arange(120).reshape(60, 2) % 3 == 0
+    data = Dataset(
+        labels=csr_array(labels),
+        label_names=("a", "b"),
+        features=np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32),
+    )
+    train, validation = data.select(np.arange(40)), data.select(np.arange(40, 60))
+    fit(train, validation, TrainingConfig(model="mmp", epochs=1)).model.save(tmp_path / "model")
+    with pytest.raises(UserError, match="this model reads features"):
+        ours.save_model(tmp_path / "model", tmp_path / "saved")
+    assert not (tmp_path / "saved").exists()

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from sklearn.datasets import make_multilabel_classification
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, RidgeCV
@@ -15,6 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from zlpr import UserError, decoding
 from zlpr.integrations._sklearn_decoding import scores_of
 from zlpr.integrations.sklearn import DecodedClassifier, Scorer
+from zlpr.metrics import precision_at_k
 
 X, Y = make_multilabel_classification(160, n_features=10, n_classes=4, random_state=0)
 LINEAR = OneVsRestClassifier(LogisticRegression())
@@ -98,3 +100,23 @@ def test_one_label_per_sample_is_left_to_the_classifier():
 @parametrize_with_checks([DecodedClassifier(KNeighborsClassifier(), rule="threshold", cv=2)])
 def test_it_is_an_estimator_of_scikit_learn(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("metric", ["ps_precision_at_1", "macro_f1_tail"])
+def test_a_scorer_does_not_know_the_frequencies_in_training(metric):
+    with pytest.raises(ValueError, match="frequencies in training"):
+        Scorer(metric)
+
+
+def test_a_scorer_takes_any_k_and_no_other_convention():
+    fitted = LINEAR.fit(X, Y)
+    expected = precision_at_k(Y, fitted.decision_function(X), k=2)
+    assert Scorer("precision_at_2")(fitted, X, Y) == pytest.approx(expected)
+    with pytest.raises(ValueError, match="empty must be"):
+        Scorer("micro_f1", empty="none")
+
+
+def test_sparse_labels_are_decoded_as_dense_ones():
+    dense = DecodedClassifier(LINEAR, "threshold", cv=3).fit(X, Y)
+    thin = DecodedClassifier(LINEAR, "threshold", cv=3).fit(X, csr_array(Y))
+    assert thin.rule_.to_config() == dense.rule_.to_config()

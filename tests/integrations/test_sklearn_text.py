@@ -1,6 +1,7 @@
 """The transformer gives the features of the linear model, alone and in a pipeline."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
@@ -32,7 +33,13 @@ def test_a_pipeline_learns_from_texts():
 
 
 def test_one_text_is_no_list_of_texts():
-    with pytest.raises(ValueError, match="a string per sample"):
+    with pytest.raises(ValueError, match="give a list of strings"):
         TextVectoriser().fit("a text")
-    with pytest.raises(ValueError, match="a string per sample"):
+    with pytest.raises(ValueError, match="give a list of strings"):
         TextVectoriser().fit(np.zeros((2, 2)))
+
+
+@pytest.mark.parametrize("table", [{"text": ["a b"]}, pd.DataFrame({"text": ["a b"]}), {"a b"}, 5])
+def test_a_table_is_no_row_of_texts(table):
+    with pytest.raises(ValueError, match="give a list of strings"):
+        TextVectoriser().fit(table)

@@ -85,3 +85,20 @@ def check_two_processes() -> None:
 
 def test_two_processes_have_the_figures_of_all_samples(tmp_path):
     run(check_two_processes, 2, tmp_path)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bfloat16, torch.float16])
+def test_a_threshold_is_not_rounded_to_the_scores_dtype(dtype):
+    scores, targets = torch.tensor([[1, 0]]).to(dtype), torch.tensor([[1, 1]])
+    metric = ours.MicroF1(2, threshold=-0.5)
+    metric.update(scores, targets)
+    assert metric.compute() == 1.0
+    close = torch.tensor([[0.1]]).to(torch.bfloat16)  # is 0.10009765625
+    metric = ours.MicroF1(1, threshold=0.1)
+    metric.update(close, torch.tensor([[1]]))
+    assert metric.compute() == 1.0
+
+
+def test_a_threshold_that_is_no_number_is_refused():
+    with pytest.raises(ValueError, match="threshold is NaN"):
+        ours.MicroF1(1, threshold=float("nan"))

@@ -173,3 +173,8 @@ def test_a_loss_that_only_ranks_gets_no_label_sets_without_a_rule(loss: Any) -> 
     assert figures["average_precision"] == 1.0
     assert "micro_f1" not in figures
     assert compute_metrics(zlpr.decoding.TopK(k=1), loss=loss)(prediction)["micro_f1"] == 1.0
+
+
+def test_a_loss_by_epochs_wants_our_trainer() -> None:
+    with pytest.raises(ValueError, match="splc must be told each epoch: use MultiLabelTrainer"):
+        compute_loss_func("splc")

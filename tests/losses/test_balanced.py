@@ -115,3 +115,13 @@ def test_logit_adjustment_refuses_losses_that_it_would_break(name: str) -> None:
         losses.create("logit_adjusted", loss=name, **counts)
     with pytest.raises(ValueError, match="weights and reduction are the wrapped module's"):
         losses.LogitAdjustedLoss(losses.BCELoss(), pos_weight=2.0, **counts)
+
+
+def test_a_wrapped_loss_is_told_its_epochs():
+    inner = losses.SPLCLoss(first_epoch=3)
+    loss = losses.LogitAdjustedLoss(inner, label_counts=torch.tensor([5, 2]), num_samples=10)
+    scores, targets = torch.tensor([[2.0, 3.0]]), torch.tensor([[1, 0]])
+    loss.begin_epoch(1)
+    uncorrected = loss(scores, targets)
+    loss.begin_epoch(3)
+    assert loss(scores, targets) < uncorrected

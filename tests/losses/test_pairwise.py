@@ -357,6 +357,9 @@ def test_warp_refuses_a_weight_that_is_none() -> None:
         warp_loss(scores, targets, rank_weight="square")
     with pytest.raises(ValueError, match="rank_weight must give one weight for each rank"):
         warp_loss(scores, targets, rank_weight=lambda ranks: ranks[..., :1])
+    for wrong in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="finite and not negative"):
+            warp_loss(scores, targets, rank_weight=lambda ranks, w=wrong: w * ranks)
 
 
 def test_a_single_positive_makes_the_decoupled_softmax_the_cross_entropy() -> None:

@@ -62,3 +62,8 @@ def test_figures_of_a_group_are_those_of_its_labels():
 def test_what_cannot_be_frequencies_is_refused(counts, samples, more, said):
     with pytest.raises(ValueError, match=said):
         LabelFrequencies(counts, samples, **more)
+
+
+def test_frequencies_are_of_some_samples():
+    with pytest.raises(ValueError, match="samples must be at least 1"):
+        LabelFrequencies(np.array([0]), samples=0)

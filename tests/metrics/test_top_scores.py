@@ -50,6 +50,45 @@ def test_the_highest_are_kept_and_of_ties_the_first():
     assert (kept.labels.tolist(), kept.scores.tolist()) == ([[1, 3, 2]], [[3.0, 3.0, 2.0]])
 
 
+@pytest.mark.parametrize("k", [0, -1])
+def test_what_is_kept_is_at_least_one_label(k):
+    with pytest.raises(ValueError, match=f"k must be at least 1, got {k}"):
+        TopScores.of([[1.0, 2.0, 3.0]], k)
+
+
+def test_a_score_that_is_none_is_refused_even_where_it_would_not_be_kept():
+    with pytest.raises(ValueError, match="NaN for sample 0, label 1"):
+        TopScores.of([[1.0, np.nan, 3.0]], 1)
+
+
+def test_samples_without_any_candidate_are_judged_as_a_matrix_without_scores():
+    none = TopScores(np.zeros((2, 0), dtype=int), np.zeros((2, 0)), 3)
+    truth = [[1, 0, 1], [0, 0, 0]]
+    assert evaluate(truth, none) == evaluate(truth, none.to_dense())
+
+
+def test_small_integers_hold_labels_of_many():
+    few = TopScores(np.array([[2, -1, 0]], dtype=np.int8), np.array([[1.0, -np.inf, 2.0]]), 1000)
+    assert few.by_label().labels.tolist() == [[0, 2, -1]]
+    truth = csr_array(([True], ([0], [2])), shape=(1, 1000))
+    assert evaluate(truth, few) == evaluate(truth, few.to_dense())
+
+
+def test_numpy_makes_no_matrix_and_no_loop_of_it_by_accident():
+    with pytest.raises(TypeError, match="to_dense"):
+        np.asarray(FEW)
+    with pytest.raises(TypeError):
+        list(FEW)
+    with pytest.raises(TypeError, match=r"scores\[i : i \+ 1\]"):
+        FEW[1]
+
+
+@pytest.mark.parametrize("indptr", [[], [0, 5], [1, 1]])
+def test_label_lists_end_where_their_labels_do(indptr):
+    with pytest.raises(ValueError, match="from 0 to the 1 labels"):
+        LabelLists(np.array(indptr, dtype=np.int64), np.array([1]), 3)
+
+
 @pytest.mark.parametrize("cells", [1, 4, 1 << 20])
 @pytest.mark.parametrize(
     ("labels", "scores", "num_labels", "fault"),

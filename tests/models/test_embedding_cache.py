@@ -165,3 +165,32 @@ def test_the_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
     assert cache.cache_folder() == Path("/caches/zlpr/embeddings")
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert cache.cache_folder() == Path("~/.cache/zlpr/embeddings").expanduser()
+
+
+def test_a_number_that_changed_on_the_disk_is_seen(encoder: Counting) -> None:
+    whole = cache.embed(encoder, numbered(200))
+    (file,) = cache.cache_folder().rglob("*.safetensors")
+    content = bytearray(file.read_bytes())
+    content[-2] ^= 1  # still a finite number
+    file.write_bytes(content)
+    np.testing.assert_allclose(cache.embed(encoder, numbered(200)), whole, atol=1e-6)
+    assert len(encoder.asked) == 400
+
+
+def test_what_is_no_embedding_stays_when_the_cache_is_cleared(
+    encoder: Counting, tmp_path: Path
+) -> None:
+    cache.embed(encoder, numbered(200))
+    (entry,) = cache.contents()
+    (entry.folder / "notes.txt").write_text("mine")
+    (entry.folder / "x.safetensors").mkdir()
+    cache.embed(encoder, numbered(200))
+    (entry.folder / "x.safetensors").rmdir()
+    cache.clear()
+    assert [path.name for path in entry.folder.iterdir()] == ["notes.txt"]
+    moved = tmp_path / "moved"
+    cache.embed(encoder, numbered(200))
+    entry.folder.rename(moved)
+    entry.folder.symlink_to(moved)
+    assert cache.clear() > 0
+    assert not list(moved.glob("*.safetensors"))

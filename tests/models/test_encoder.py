@@ -171,3 +171,21 @@ def test_a_folder_without_weights_and_a_name_that_nobody_has_are_refused(
         find_encoder(str(tmp_path))
     with pytest.raises(UserError, match=r"cannot load the encoder './nowhere': no such folder"):
         find_encoder("./nowhere")
+
+
+@pytest.mark.parametrize("length", ['"9"', "0", "-1", "true", "2.5"])
+def test_a_length_that_is_none_is_refused(tmp_path: Path, length: str) -> None:
+    folder = as_sentence_transformers(tiny.bert(tmp_path))
+    (folder / "sentence_bert_config.json").write_text(f'{{"max_seq_length": {length}}}')
+    with pytest.raises(UserError, match="expected a whole number above 0"):
+        Encoder(str(folder))
+
+
+def test_a_prompt_that_is_left_out_of_the_mean_is_refused(tmp_path: Path) -> None:
+    pooling = {"pooling_mode_mean_tokens": True, "include_prompt": False}
+    folder = as_sentence_transformers(tiny.bert(tmp_path), pooling)
+    Encoder(str(folder))  # there is no prompt
+    prompts = {"prompts": {"query": "the old "}, "default_prompt_name": "query"}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts))
+    with pytest.raises(UserError, match="leaves its prompt out of the mean"):
+        Encoder(str(folder))

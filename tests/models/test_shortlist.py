@@ -9,6 +9,7 @@ import zlpr
 from tests import many_labels
 from zlpr._digest import file_digest
 from zlpr._errors import UserError
+from zlpr.data import Dataset
 from zlpr.metrics import TopScores
 from zlpr.training import TrainingConfig, fit
 
@@ -30,6 +31,54 @@ def test_the_candidates_scores_are_exact_and_the_others_none():
     rows, places = np.nonzero(scores.labels >= 0)
     named = scores.labels[rows, places]
     np.testing.assert_allclose(scores.scores[rows, places], dense[rows, named], atol=1e-4)
+
+
+def test_what_explains_a_score_adds_up_to_it():
+    model = fitted()
+    for explained in model.explain(many_labels.make(1, seed=1).texts[0]):
+        parts = [part.value for part in explained.contributions]
+        assert not explained.approximates
+        assert explained.rest + explained.bias + sum(parts) == pytest.approx(explained.score)
+        words = sum(word.value for word in explained.words)
+        assert explained.bias + words == pytest.approx(explained.score, abs=1e-4)
+
+
+@pytest.mark.parametrize("text", ["", "qqqq"])
+def test_a_text_without_candidates_is_not_explained(text):
+    with pytest.raises(UserError, match="no label is a candidate of this sample"):
+        fitted().explain(text)
+
+
+def test_what_n_grams_add_adds_up_to_the_scores_of_candidates():
+    model = fitted()
+    text = many_labels.make(20, seed=1).texts[3]
+    scores = model.predict_scores([text])
+    candidates = scores.labels[0][scores.labels[0] >= 0][:5].tolist()
+    for number in candidates:
+        (found,) = model.explain(text, model.label_names[number], top=3)
+        assert found.approximates == ""
+        score = float(scores.scores[0][scores.labels[0] == number][0])
+        assert found.score == pytest.approx(score)
+        words = sum(place.value for place in found.words)
+        assert found.bias + words == pytest.approx(score, abs=1e-4)
+        row, terms = model.read([text]).toarray()[0], model.text_features.terms
+        own = row * model.weight[[number]].toarray()[0]
+        largest = sorted(own.tolist(), key=abs, reverse=True)[:3]
+        assert [part.value for part in found.contributions] == pytest.approx(largest)
+        assert all(part.part in terms for part in found.contributions)
+
+
+def test_a_shortlist_of_features_is_explained_by_them():
+    data = many_labels.make()
+    features = fitted().read(data.texts)
+    of_features = Dataset(labels=data.labels, label_names=data.label_names, features=features)
+    config = TrainingConfig(model="shortlist", regularisation=0.1)
+    rows = np.arange(200), np.arange(200, 240)
+    model = fit(*(of_features.select(part) for part in rows), config).model
+    (found, *_) = model.explain(features[:1].toarray())
+    total = found.bias + sum(part.value for part in found.contributions) + found.rest
+    assert total == pytest.approx(found.score)
+    assert all(part.part.startswith("feature ") for part in found.contributions)
 
 
 def test_a_saved_model_predicts_the_same(tmp_path):

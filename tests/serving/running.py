@@ -9,9 +9,9 @@ from zlpr.serving import server
 
 
 @contextlib.contextmanager
-def running(app, limits):
-    """Serve on a free port; gives the server and the port."""
-    with server.listen("127.0.0.1", 0) as listening:
+def running(app, limits, port=0):
+    """Serve on a port, or a free one; gives the server and the port."""
+    with server.listen("127.0.0.1", port) as listening:
         made = server.make_server(app, limits)
         thread = threading.Thread(target=server.run, args=(made, listening))
         thread.start()

@@ -11,7 +11,7 @@ def found():
     return {
         (regret.rule, regret.metric, regret.samples): regret
         for regret in rule_regrets(
-            ("threshold", "label_count", "label_sets"), samples=(100, 6000), populations=6
+            ("threshold", "label_count", "label_sets"), samples=(100, 6000), populations=3
         )
     }
 

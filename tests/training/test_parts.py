@@ -6,7 +6,7 @@ import pytest
 from zlpr._errors import UserError
 from zlpr.data import demo, load
 from zlpr.training import divide
-from zlpr.training.parts import combine, divide_again, hold_out, seen_before
+from zlpr.training.parts import combine, divide_again, hold_out, seen_before, to_review
 
 
 @pytest.fixture(scope="module")
@@ -170,3 +170,47 @@ def test_labels_of_a_part_that_only_count_those_of_the_others_get_their_names(tm
     (tmp_path / "test.svm").write_text("1 3:1\n2 7:1\n")
     parts = combine(train, None, load(tmp_path / "test.svm"))
     assert parts.test.label_sets() == [("1",), ("2",)]
+
+
+def reviewed(data, *, split=None, refit=False):
+    """A model's record of the data, and what of it is looked at."""
+    known = divide(data, split).describe()
+    return to_review(data, known, refit=refit)
+
+
+def test_a_model_is_looked_at_on_its_validation_part_and_its_test_part_once():
+    data = demo.make(300, 0)
+    seen = reviewed(data)
+    parts = divide(data)
+    assert seen.part == "validation"
+    assert seen.data.texts == parts.validation.texts
+    assert seen.test.texts == parts.test.texts
+    assert seen.notes == ()
+
+
+def test_a_model_that_was_trained_on_its_validation_part_is_looked_at_on_half_of_its_test_part():
+    data = demo.make(400, 0)
+    seen, parts = reviewed(data, refit=True), divide(data)
+    assert sorted([*seen.data.texts, *seen.test.texts]) == sorted(parts.test.texts)
+    assert abs(len(seen.data) - len(seen.test)) < len(parts.test) / 2
+    assert not {*seen.data.texts} & {*parts.train.texts, *parts.validation.texts}
+    assert "--no-refit" in seen.notes[0]
+    few = reviewed(demo.make(100, 0), refit=True)
+    assert few.part == "validation"
+    assert few.test is None
+    assert "better than those of new data" in few.notes[0]
+
+
+def test_other_data_is_looked_at_whole_or_by_its_own_parts():
+    known = divide(demo.make(300, 0)).describe()
+    other = demo.make(200, 1)
+    seen = to_review(other, known)
+    assert (seen.part, len(seen.data), seen.test, seen.notes) == ("all samples", 200, None, ())
+    halves = np.array(["validation", "test"] * 100)
+    seen = to_review(replace(other, split=halves), known)
+    assert (seen.part, len(seen.data), len(seen.test)) == ("validation", 100, 100)
+    seen = to_review(replace(other, split=np.array(["train", "test"] * 100)), known)
+    assert (seen.part, len(seen.data), len(seen.test)) == ("train", 100, 100)
+    seen = to_review(replace(other, split=np.array(["test"] * 200)), known)
+    assert (seen.part, len(seen.data), seen.test) == ("test", 200, None)
+    assert "fit it" in seen.notes[0]

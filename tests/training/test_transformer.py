@@ -20,7 +20,7 @@ from tests import tiny
 from tests.training import worker
 from zlpr._errors import UserError
 from zlpr.losses import ZLPRLoss
-from zlpr.models.transformer import load_network
+from zlpr.models.transformer import fixed_bounds, load_network
 from zlpr.training import TrainingConfig, TrainingProgress, fine_tuning, fit
 from zlpr.training.fine_tuning import fold_bound
 
@@ -87,7 +87,9 @@ def test_the_folder_gives_the_same_scores_in_plain_transformers(
     with torch.no_grad():
         inputs = tokenizer(list(TEST.inputs), padding=True, return_tensors="pt")
         scores = network(**inputs).logits.numpy()
-    np.testing.assert_allclose(scores, result.model.predict_scores(TEST.inputs), atol=1e-5)
+    bounds = fixed_bounds(result.model.decoder) or 0.0
+    expected = result.model.predict_scores(TEST.inputs) - np.asarray(bounds, dtype=np.float32)
+    np.testing.assert_allclose(scores, expected, atol=1e-5)
     assert network.config.id2label == dict(enumerate(tiny.LABELS))
     assert network.config.problem_type == "multi_label_classification"
     assert not list((tmp_path / "model").glob("*.bin"))

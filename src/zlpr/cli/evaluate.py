@@ -1,7 +1,6 @@
 """`zlpr evaluate`: a trained model's figures on labelled data, and the labels it does worst on."""
 
 import argparse
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from zlpr._errors import UserError
 from zlpr._escape import for_terminal
 from zlpr.cli._console import print_json, print_table, say
 from zlpr.cli._decision import add_decision_arguments, decide_by_hand
+from zlpr.cli._label_numbers import with_model_names
 from zlpr.cli._progress import progress
 from zlpr.cli._reading import add_reading_arguments, columns_of, load_data
 
@@ -98,15 +98,11 @@ def run(args: argparse.Namespace) -> None:
 
 def _read(model: "FittedModel", args: argparse.Namespace) -> "Dataset":
     """The data with the model's labels in the model's order."""
-    from zlpr.data.label_names import counts_labels, is_number
+    from zlpr.data.label_names import is_number
     from zlpr.training.parts import divide_again
 
     like = columns_of(model)
-    data = load_data(args.data, args, like)
-    if counts_labels(data, model.label_names, like):
-        say("note: the labels are numbers, read as positions among the model's", error=True)
-        _doubt_numbers(data, model.label_names)
-        data = data.with_numbers_named(model.label_names)
+    data = with_model_names(load_data(args.data, args, like), model, like)
     divided, note = divide_again(data, model.record.data)
     if note and args.part != "all":
         say(f"note: {note} (--part all for all of it)", error=True)
@@ -123,20 +119,6 @@ def _read(model: "FittedModel", args: argparse.Namespace) -> "Dataset":
     for note in aligned.notes[len(data.notes) :]:
         say(f"note: {note}", error=True)
     return aligned
-
-
-def _doubt_numbers(data: "Dataset", names: Sequence[str]) -> None:
-    """Say so where no sample has the label 0: a file may count its labels from 1."""
-    import numpy as np
-
-    from zlpr.data.label_names import counted_from_1, numbers
-
-    position = dict(zip(numbers(len(names)), names, strict=True))
-    used = [data.label_names[i] for i in np.flatnonzero(data.labels.sum(axis=0)).tolist()]
-    met = [number for number in used if number in position]
-    if met and "0" not in met:
-        doubt = counted_from_1(met[0], position[met[0]], "the model's labels")
-        say(f"note: {for_terminal(data.name) or 'the data'}: {doubt}", error=True)
 
 
 def _part(data: "Dataset", part: str | None) -> "Dataset":

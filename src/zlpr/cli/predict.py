@@ -1,4 +1,4 @@
-"""`zlpr predict`: label names, scores and probabilities for texts."""
+"""`zlpr predict`: label names, scores and probabilities for texts, or for files part by part."""
 
 import argparse
 import contextlib
@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr._escape import for_spreadsheet, for_terminal
-from zlpr.cli._console import data_stream, json_text, say
+from zlpr.cli._console import data_stream, display_width, json_text, print_table, say
 from zlpr.cli._decision import add_decision_arguments, decide_by_hand
 from zlpr.cli._flags import words
 from zlpr.cli._progress import progress
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 EXAMPLE = 'zlpr predict reviews-model "Arrived broken, and nobody answers."'
 INTERMIXED = True  # texts may follow options, as in zlpr predict DIR --csv TEXT
 BATCH = 1_000
+SHOWN_WIDTH = 40
+"""Columns that a text takes in a table."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +48,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         action="append",
         default=[],
-        help="a data file, or one with a text per line; may repeat",
+        help="a data file, or one with a text per line, or a pattern such as 'part-*.parquet'; may "
+        "repeat",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="JSON lines on a terminal too, instead of a table"
     )
     parser.add_argument("--csv", action="store_true", help="CSV instead of JSON lines")
     parser.add_argument(
@@ -61,44 +68,159 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "predicted ones",
     )
     add_decision_arguments(parser)
-    parser.add_argument("--out", metavar="FILE", help="write here instead of to standard output")
-    parser.add_argument("--overwrite", action="store_true", help="replace a file that is there")
+    parser.add_argument(
+        "--out",
+        metavar="FILE|DIR",
+        help="write here instead of to standard output: JSON lines, Parquet where the name ends in "
+        ".parquet, or into a folder, a Parquet part for each --file; a second run goes on "
+        "where the first one stopped",
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace what is there")
+    parser.add_argument(
+        "--ray",
+        metavar="ADDRESS",
+        help="predict the parts on a Ray cluster; 'local' starts one. Model, files and --out must "
+        "be where every machine finds them",
+    )
+    parser.add_argument(
+        "--workers", type=int, metavar="N", help="models at a time on the cluster; all it can run"
+    )
     add_reading_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> None:
     """Read, predict and write in batches, so that a stream of any length passes through."""
     from zlpr import load
-    from zlpr._atomic import replacing
+    from zlpr.serving.batch_prediction import find_files
 
     if args.texts and args.file:
         raise UserError("give texts or --file, not both")
+    into_folder = _is_folder(args)
+    args.file = [str(path) for path in find_files(args.file)]
+    if into_folder:
+        _predict_parts(args)
+        return
     _check_out(args)
     _doubt_text(args.texts)
     model = load(args.model)
     if args.csv or args.raw_csv:
         _check_separable(model)
     decide_by_hand(model, args)
+    if args.out and Path(args.out).suffix == ".parquet":
+        _write_parquet(model, args)
+    else:
+        _write_lines(model, args)
+
+
+def _write_lines(model: "FittedModel", args: argparse.Namespace) -> None:
+    """JSON lines, CSV or, at a terminal, tables, to a file or to standard output."""
+    from zlpr._atomic import replacing
+
     # With answers on the screen they are progress enough.
     waiting = progress(f"predicting into {args.out}") if args.out else nullcontext()
     with waiting, replacing(args.out) if args.out else nullcontext() as beside:
         stream = beside.open("w", encoding="utf-8", newline="") if beside else data_stream()
         with stream if beside else nullcontext():
             like = columns_of(model)
-            write = (
-                _csv_writer(
-                    stream,
-                    model,
-                    args.all_labels,
-                    with_ids=any(_has_ids(name, args, like) for name in args.file),
-                    cell=(lambda text: text) if args.raw_csv else for_spreadsheet,
-                )
-                if args.csv or args.raw_csv
-                else _json_writer(stream, model, args.all_labels)
-            )
+            write = _writer(stream, model, args, like)
             for batch in _batches(args, like):
-                _predict(model, batch, write)
+                write(_answered(model, batch))
                 stream.flush()
+
+
+def _writer(
+    stream: TextIO, model: "FittedModel", args: argparse.Namespace, like: "Columns | None"
+) -> "Write":
+    """What writes rows: CSV where asked for, a table at a terminal, else JSON lines."""
+    if args.csv or args.raw_csv:
+        return _csv_writer(
+            stream,
+            model,
+            args.all_labels,
+            with_ids=any(_has_ids(name, args, like) for name in args.file),
+            cell=(lambda text: text) if args.raw_csv else for_spreadsheet,
+        )
+    if stream.isatty() and not args.json:
+        return _table_writer(model, args.all_labels)
+    return _json_writer(stream, model, args.all_labels)
+
+
+def _is_folder(args: argparse.Namespace) -> bool:
+    """Whether --out is a folder of parts; whatever that cannot go with is refused."""
+    from zlpr.serving.batch_prediction import is_pattern
+
+    out = args.out or ""
+    several = any(is_pattern(name) and not Path(name).exists() for name in args.file)
+    named = out.endswith("/") or (several and not Path(out).suffix) or Path(out).is_dir()
+    folder = bool(out and args.file and (named or args.ray))
+    if args.ray and not folder:
+        raise UserError("--ray predicts files into a folder: give --file and --out DIR")
+    if args.workers is not None and (not args.ray or args.workers < 1):
+        raise UserError("--workers is for --ray, and at least 1")
+    if out and (folder or Path(out).suffix == ".parquet") and (args.csv or args.raw_csv):
+        raise UserError(f"{out}: is written as Parquet; leave --csv out")
+    if folder and Path(out).is_file():
+        raise UserError(f"{out}: a file; --out takes a folder for the parts of several files")
+    return folder
+
+
+def _predict_parts(args: argparse.Namespace) -> None:
+    """A Parquet part for each file, here or on a cluster, without those that are finished."""
+    from zlpr.serving.batch_prediction import Request, predict_parts
+
+    request = Request(
+        args.model,
+        args.all_labels,
+        {name: getattr(args, name) for name in ("threshold", "top", "min_probability")},
+        _reading(args),
+    )
+    sources = [Path(name) for name in args.file]
+    said: list[Path] = []
+    with progress(f"predicting into {args.out}", steps=len(sources)) as advance:
+        if args.ray:
+            from zlpr.integrations import ray
+
+            made = ray.predict_parts(
+                request,
+                sources,
+                args.out,
+                address=args.ray,
+                workers=args.workers,
+                overwrite=args.overwrite,
+                done=lambda part: advance(1),
+            )
+        else:
+
+            def done(part: Path, read_as: "Columns | None") -> None:
+                if not said:
+                    announce(str(sources[0]), read_as, error=True)
+                said.append(part)
+                advance(1)
+
+            made = predict_parts(request, sources, args.out, overwrite=args.overwrite, done=done)
+    there = len(sources) - made
+    skipped = f"; {counted(there, 'part was', 'parts were')} there already" if there else ""
+    say(f"wrote {counted(made, 'part')} into {for_terminal(args.out)}{skipped}", error=True)
+
+
+def _write_parquet(model: "FittedModel", args: argparse.Namespace) -> None:
+    """One Parquet file of texts, of files with their columns, or of standard input."""
+    import pyarrow
+
+    from zlpr._atomic import replacing
+    from zlpr.serving.batch_prediction import PartPredictor, Request, Rows, write_predictions
+
+    def rows() -> Iterator[Rows]:
+        if args.file:
+            reader = PartPredictor(Request(args.model, reading=_reading(args)), model)
+            for name in args.file:
+                yield from reader.rows(Path(name))
+            return
+        for batch in _batches(args, None):
+            yield Rows(batch.inputs, {"text": pyarrow.array(batch.inputs, pyarrow.string())})
+
+    with progress(f"predicting into {args.out}"), replacing(args.out) as beside:
+        write_predictions(model, rows(), beside, all_labels=args.all_labels)
 
 
 def _doubt_text(texts: Sequence[str]) -> None:
@@ -183,33 +305,61 @@ class Row:
     answer: "Answer"
 
 
-Write = Callable[[Row], None]
+Write = Callable[[list[Row]], None]
 
 
-def _predict(model: "FittedModel", batch: Batch, write: Write) -> None:
+def _answered(model: "FittedModel", batch: Batch) -> list[Row]:
     from zlpr.models.answers import answer
 
     if not len(batch):
-        return
+        return []
     nothing = [None] * len(batch)
     texts = batch.inputs if isinstance(batch.inputs, list) else nothing
     names = zip(batch.ids or nothing, texts, strict=True)
-    for (name, text), said in zip(names, answer(model, batch.inputs), strict=True):
-        write(Row(name, text, said))
+    said = answer(model, batch.inputs)
+    return [Row(name, text, one) for (name, text), one in zip(names, said, strict=True)]
 
 
 def _json_writer(stream: TextIO, model: "FittedModel", all_labels: bool) -> Write:
     names = model.label_names
 
-    def write(row: Row) -> None:
-        line = {
-            **({} if row.id is None else {"id": row.id}),
-            **({} if row.text is None else {"text": row.text}),
-            **row.answer.to_json(names, all_labels=all_labels),
-        }
-        stream.write(json_text(line, stream) + "\n")
+    def write(rows: list[Row]) -> None:
+        for row in rows:
+            line = {
+                **({} if row.id is None else {"id": row.id}),
+                **({} if row.text is None else {"text": row.text}),
+                **row.answer.to_json(names, all_labels=all_labels),
+            }
+            stream.write(json_text(line, stream) + "\n")
 
     return write
+
+
+def _table_writer(model: "FittedModel", all_labels: bool) -> Write:
+    """A table of each batch: the beginning of a text, and its labels with their probabilities."""
+
+    def write(rows: list[Row]) -> None:
+        shown = [name for name in ("id", "text") if any(getattr(row, name) for row in rows)]
+        cells = []
+        for row in rows:
+            shares = row.answer.probabilities
+            labels = sorted(shares, key=lambda i: -shares[i]) if all_labels else row.answer.chosen
+            said = ", ".join(f"{model.label_names[i]} {shares[i]:.2f}" for i in labels)
+            cells.append([*(_beginning(getattr(row, name) or "") for name in shown), said or "-"])
+        if cells:
+            print_table([*shown, "labels and their probabilities"], cells)
+
+    return write
+
+
+def _beginning(text: str) -> str:
+    """What fits beside labels of a text, in one line."""
+    line = " ".join(text.split())
+    if display_width(line) <= SHOWN_WIDTH:
+        return line
+    while display_width(line) >= SHOWN_WIDTH:
+        line = line[: min(len(line) - 1, SHOWN_WIDTH)]
+    return f"{line}…"
 
 
 def _csv_writer(
@@ -230,7 +380,7 @@ def _csv_writer(
         figures = [cell(f"{name} {kind}") for kind in ("score", "probability") for name in names]
     table.writerow([*(["id"] if with_ids else []), "text", "labels", *figures])
 
-    def write(row: Row) -> None:
+    def write_row(row: Row) -> None:
         chosen, parts = row.answer.chosen, (row.answer.scores, row.answer.probabilities)
         if all_labels:
             values = [
@@ -241,6 +391,10 @@ def _csv_writer(
         own = [cell(row.id or "")] if with_ids else []
         labels = "|".join(names[i] for i in chosen)
         table.writerow([*own, cell(row.text or ""), cell(labels), *values])
+
+    def write(rows: list[Row]) -> None:
+        for row in rows:
+            write_row(row)
 
     return write
 
@@ -253,8 +407,11 @@ def _batches(args: argparse.Namespace, like: "Columns | None") -> Iterator[Batch
         for name in args.file:
             yield from _from_file(name, args, like)
     else:
-        lines = _lines_of_input(args.encoding)
-        while texts := list(itertools.islice(lines, BATCH)):
+        lines, size = _lines_of_input(args.encoding), BATCH
+        if sys.stdin.isatty():
+            say("type a text and press Enter; Ctrl-D ends", error=True)
+            size = 1  # an answer to each
+        while texts := list(itertools.islice(lines, size)):
             yield Batch(texts)
 
 
@@ -276,10 +433,15 @@ def _has_ids(name: str, args: argparse.Namespace, like: "Columns | None") -> boo
 def _blocks(name: str, args: argparse.Namespace, like: "Columns | None") -> "Iterator[Block]":
     from zlpr.data import iterate
 
+    return iterate(Path(name), labelled=False, like=like, **_reading(args))
+
+
+def _reading(args: argparse.Namespace) -> dict[str, Any]:
+    """How files are read, but for their labels."""
     options = reading_options(args)
     for unused in ("labels", "label_delimiter", "label_names"):
         options.pop(unused)
-    return iterate(Path(name), labelled=False, like=like, **options)
+    return options
 
 
 def _parts(block: "Block") -> Iterator[Batch]:

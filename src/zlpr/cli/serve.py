@@ -3,7 +3,7 @@
 import argparse
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,21 +11,26 @@ from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr._escape import for_terminal
 from zlpr.cli._console import say
+from zlpr.cli._label_numbers import with_model_names
+from zlpr.cli._progress import progress
+from zlpr.cli._reading import add_reading_arguments, columns_of, load_data
 
 if TYPE_CHECKING:
     from zlpr.models import FittedModel
     from zlpr.serving import Limits
+    from zlpr.serving.review import Review
 
-EXAMPLE = "zlpr serve reviews-model"
+EXAMPLE = "zlpr serve reviews-model reviews.csv"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The models, where to listen and how much to take on."""
+    """The models, the data, where to listen and how much to take on."""
     parser.add_argument(
         "folders",
         metavar="DIR",
         nargs="+",
-        help="folders that 'zlpr train' wrote",
+        help="folders that 'zlpr train' wrote, and at most one DATA: a file, a folder of parts, or "
+        "'demo', on which the page shows thresholds, errors and labels",
     )
     parser.add_argument(
         "--host",
@@ -54,7 +59,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a name by which clients may call the server, as behind a proxy; may repeat",
     )
     parser.add_argument("--quiet", action="store_true", help="no line per request")
+    parser.add_argument(
+        "--allow-save",
+        action="store_true",
+        help="let the page save a rule in a copy of a model's folder beyond loopback, too",
+    )
     _add_limits(parser)
+    add_reading_arguments(parser)
 
 
 def _add_limits(parser: argparse.ArgumentParser) -> None:
@@ -71,7 +82,8 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Load the models, listen."""
+    """Load the models, read the data, listen."""
+    from zlpr import load
     from zlpr.serving import server
     from zlpr.serving.app import create_app
     from zlpr.serving.service import Service
@@ -80,10 +92,13 @@ def run(args: argparse.Namespace) -> None:
     names = frozenset(name.lower() for name in args.allow_host)
     access = server.access_of(args.host, token, no_token=args.no_token, names=names)
     limits = _limits(args)
-    folders = _by_name(args.folders)
-    models = {name: _load(folder) for name, folder in folders.items()}
+    folders, data = _sort(args.folders)
+    models = {name: load(folder) for name, folder in folders.items()}
     with server.listen(args.host, args.port) as listening:
-        app = create_app(Service(models, limits, folders), access=access)
+        reviews = {} if data is None else _reviews(models, data, args)
+        service = Service(models, limits, folders)
+        may_save = args.allow_save or server.is_loopback(args.host)
+        app = create_app(service, access=access, reviews=reviews, may_save=may_save)
         _log_requests(args.quiet)
         for name, model in models.items():
             labels = counted(len(model.label_names), "label")
@@ -111,17 +126,52 @@ def _limits(args: argparse.Namespace) -> "Limits":
     return Limits(**{name: value for name, value in given.items() if value is not None})
 
 
-def _by_name(given: Sequence[str]) -> dict[str, Path]:
-    """Model folders by the names that they are served by."""
+def _sort(given: Sequence[str]) -> tuple[dict[str, Path], str | None]:
+    """Model folders by name, and what is none of them: the data."""
+    from zlpr.models.folder import CONFIG, read_config
     from zlpr.serving.service import names_of
 
-    return names_of([Path(name) for name in given])
+    models = [Path(name) for name in given if (Path(name) / CONFIG).is_file()]
+    others = [name for name in given if not (Path(name) / CONFIG).is_file()]
+    if not models:
+        read_config(Path(given[0]))  # which says what is wrong with it
+    if len(others) > 1:
+        raise UserError(
+            f"{others[0]} and {others[1]}: neither is a model folder, and data may be given once"
+        )
+    return names_of(models), others[0] if others else None
 
 
-def _load(folder: Path) -> "FittedModel":
-    from zlpr import load
+def _reviews(
+    models: "Mapping[str, FittedModel]", spec: str, args: argparse.Namespace
+) -> "dict[str, Review]":
+    """Every model on the same samples, those that the first was validated on."""
+    from zlpr.serving.review import review
+    from zlpr.training.parts import seen_before, to_review
 
-    return load(folder)
+    first = next(iter(models.values()))
+    like = columns_of(first)
+    data = with_model_names(load_data(spec, args, like), first, like)
+    refit = bool(first.record.settings.get("refit"))
+    chosen = to_review(data, first.record.data, refit=refit)
+    reviews = {}
+    for name, model in models.items():
+        seen = seen_before(chosen.data, model.record.data)
+        notes = list(chosen.notes) if model is first else [seen] if seen else []
+        names = model.label_names
+        part = chosen.data.with_label_names(names, unknown="drop")
+        test = chosen.test
+        if test is not None:
+            test = test.with_label_names(names, unknown="drop")
+        notes += part.notes[len(chosen.data.notes) :]
+        samples = len(part) + (0 if test is None else len(test))
+        with progress(f"scoring {counted(samples, 'sample')}", steps=samples) as advance:
+            reviews[name] = review(
+                model, part, test, part=chosen.part, notes=notes, progress=advance
+            )
+        for note in notes:
+            say(f"note: {for_terminal(name)}: {for_terminal(note)}", error=True)
+    return reviews
 
 
 def _log_requests(quiet: bool) -> None:

@@ -1,12 +1,12 @@
 """Workers that are actors of a Ray cluster: how a comparison leaves one machine."""
 
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from zlpr._counted import counted
 from zlpr._errors import UserError
+from zlpr._ray_cluster import connect, reason_of
 from zlpr.compare.cell import Place, run_cell
 from zlpr.compare.grid import Cell
 from zlpr.compare.records import RunRecord
@@ -124,20 +124,7 @@ class RayWorkers:
         self._ray.shutdown()
 
     def _connect(self, address: str, count: int | None) -> None:
-        _check_reachable(address)
-        local = address == "local"
-        cores = (count or 1) * self._place.threads if local and count else None
-        try:
-            self._ray.init(
-                address=address,
-                num_cpus=cores,
-                include_dashboard=False if local else None,
-                log_to_driver=False,
-                logging_level="error",
-            )
-        except (ConnectionError, OSError, ValueError, RuntimeError) as fault:
-            reason = str(fault).strip().splitlines()[0]
-            raise UserError(f"no Ray cluster at {address}: {reason}") from fault
+        connect(address, count * self._place.threads if count else None)
 
     def _launch(self) -> Any:
         own = self._resources
@@ -148,28 +135,11 @@ class RayWorkers:
         except self._ray.exceptions.RayError as fault:
             raise UserError(
                 "a machine of the cluster cannot run zlpr; is it installed there, in version "
-                f"{code_version()}? {_reason(fault)}"
+                f"{code_version()}? {reason_of(fault)}"
             ) from fault
         if version != code_version():
             raise UserError(f"the cluster has zlpr {version}, this is {code_version()}")
         return actor
-
-
-def _reason(fault: Exception) -> str:
-    """The last line of what Ray says, which is the remote error itself."""
-    lines = str(fault).strip().splitlines()
-    return lines[-1].strip() if lines else type(fault).__name__
-
-
-def _check_reachable(address: str) -> None:
-    """Ray waits for minutes where nobody answers; find out in seconds."""
-    host, colon, port = address.removeprefix("ray://").rpartition(":")
-    if not colon or not port.isdigit():
-        return
-    try:
-        socket.create_connection((host, int(port)), timeout=10).close()
-    except OSError as fault:
-        raise UserError(f"no Ray cluster at {address}: {fault.strerror or fault}") from fault
 
 
 class _Actor:

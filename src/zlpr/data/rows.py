@@ -131,7 +131,7 @@ def features_of(dataset: Dataset) -> Any:
     if dataset.features is None:
         raise UserError("the data has texts, and this format holds features; use jsonl or csv")
     features: Any = dataset.features
-    if not np.isfinite(features.data if sparse.issparse(features) else features).all():
+    if not np.isfinite(features.data if hasattr(features, "tocsr") else features).all():
         other = "; use csv" if table_columns(dataset) else ""
         raise UserError(f"the data has missing numbers, which this format cannot hold{other}")
     return features
@@ -162,7 +162,7 @@ def sample_columns(dataset: Dataset) -> dict[str, Sequence[Any]]:
                 f"the column {min(both)!r} of the features is called as one that is written beside "
                 "them; call it otherwise"
             )
-        columns.update(decode(held, dataset.features))
+        columns.update(decode(held, np.asarray(dataset.features)))
     columns["labels"] = dataset.label_sets()
     if dataset.groups is not None:
         columns["group"] = dataset.groups

@@ -154,10 +154,15 @@ def _weight(of: Framework, name: str, weight: Array | float | None, scores: Arra
     values = of.numpy.asarray(weight) if not hasattr(weight, "shape") else weight
     check_shape(name, values, (), tuple(scores.shape[-1:]), tuple(scores.shape))
     values = of.cast(values, dtype)
+    check_weight(of, name, values)
+    return _limited(of, values, dtype)
+
+
+def check_weight(of: Framework, name: str, values: Array) -> None:
+    """Refuse a weight that is no finite number of at least 0, where it can be looked at."""
     fits = of.numpy.logical_and(values >= 0, values < np.inf)
     if of.can_look_at(fits) and not bool(of.numpy.all(fits)):
         raise ValueError(f"{name} must be finite and not negative")
-    return _limited(of, values, dtype)
 
 
 def _limited(of: Framework, weight: Array, dtype: str) -> Array:
@@ -276,6 +281,7 @@ def dice2(
     counts = of.cast(cells.known, of.dtype_name(p))
     if sample_weight is not None:
         check_shape("sample_weight", sample_weight, tuple(p.shape[:-1]))
+        check_weight(of, "sample_weight", sample_weight)
         counts = counts * np_.expand_dims(of.cast(sample_weight, of.dtype_name(p)), -1)
     # p^2 + y - 2py, which keeps its digits where the loss is small
     wrong = np_.where(truth == 1, of.sigmoid(-cells.scores), p)
@@ -345,6 +351,7 @@ def ranking(
     of: Framework, scores: Array, labels: Array, weights: Weights, *, margin: float = 1.0
 ) -> Array:
     """`sum_P sum_N a_i b_j max(0, margin + s_j - s_i)`."""
+    check_finite("margin", margin)
     cells = prepare(of, scores, labels, weights, hard=True)
     return _marked(of, _hinge_sum(of, cells, cells.positive, margin), cells.wrong)
 
@@ -353,6 +360,7 @@ def warp(
     of: Framework, scores: Array, labels: Array, weights: Weights, *, margin: float = 1.0
 ) -> Array:
     """`sum_P sum_N r_i a_i b_j max(0, margin + s_j - s_i)`, r the rank of a positive label."""
+    check_finite("margin", margin)
     cells = prepare(of, scores, labels, weights, hard=True)
     visible = of.numpy.where(cells.known, of.no_gradient(cells.scores), -np.inf)
     ranks = of.cast(rank_of_labels(of, visible), of.dtype_name(cells.scores))
@@ -480,6 +488,12 @@ def check_at_least(name: str, value: float, minimum: float) -> None:
     """Refuse a parameter that is too small."""
     if not value >= minimum:
         raise ValueError(f"{name} must be at least {minimum:g}, got {value}")
+
+
+def check_finite(name: str, value: float) -> None:
+    """Refuse a parameter that is no finite number."""
+    if not -np.inf < value < np.inf:
+        raise ValueError(f"{name} must be a finite number, got {value}")
 
 
 def check_above(name: str, value: float, bound: float) -> None:

@@ -3,6 +3,7 @@
 Import both from `zlpr.integrations.sklearn`.
 """
 
+import re
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from zlpr import decoding
 from zlpr.metrics import Empty, evaluate, info
 from zlpr.metrics import available as available_metrics
+from zlpr.metrics._inputs import check_empty
 
 __all__ = ["DecodedClassifier", "Scorer"]
 
@@ -76,8 +78,9 @@ class DecodedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # 
 
         Args:
             X: what the classifier takes.
-            y: an indicator of shape (samples, labels), or one label per sample.
-            **fit_params: for the classifier's `fit`, such as `sample_weight`.
+            y: an indicator of shape (samples, labels), dense or sparse, or one label per sample.
+            **fit_params: for the classifier's `fit`, such as `sample_weight`, which the rule does
+                not look at.
         """
         is_indicator = type_of_target(y, input_name="y").startswith("multilabel")
         self.rule_ = self._fit_rule(X, y, fit_params) if is_indicator else None
@@ -91,6 +94,7 @@ class DecodedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # 
 
     def _fit_rule(self, X: Any, y: Any, fit_params: dict[str, Any]) -> decoding.Rule:
         method = _method(self.estimator)
+        y = y.toarray() if hasattr(y, "toarray") else y  # cross_val_predict takes no sparse labels
         scores = cross_val_predict(
             clone(self.estimator),
             X,
@@ -141,8 +145,11 @@ class Scorer:
     Larger is better: a metric of which smaller is better has its sign changed, as in scikit-learn.
 
     Args:
-        metric: a name of `zlpr.metrics.available()`.
+        metric: a name of `zlpr.metrics.available()`, or one at another k, as "precision_at_10".
         empty: what empty cases count, see `zlpr.metrics`.
+
+    Raises:
+        ValueError: a metric that does not judge, or that needs the labels' frequencies in training.
 
     Examples:
         >>> Scorer("example_f1")
@@ -153,15 +160,22 @@ class Scorer:
         known = info(metric)
         if known.larger_is_better is None:
             raise ValueError(f"{metric} describes and does not judge; take one of: {judging()}")
+        check_empty(empty)
+        at = re.fullmatch(r".+_at_(\d+)", known.name)
+        self._ks = (int(at[1]),) if at else ()
+        if known.name not in available_metrics(self._ks):
+            raise ValueError(
+                f"{metric} needs the labels' frequencies in training, which a scorer does not know"
+            )
         self.metric, self.empty = known.name, empty
 
     def __call__(self, estimator: Any, X: Any, y: Any) -> float:
         """The figure of a fitted classifier on an indicator y of shape (samples, labels)."""
         known = info(self.metric)
         if known.needs == "scores":
-            figures = evaluate(y, scores_of(estimator, X), empty=self.empty)
+            figures = evaluate(y, scores_of(estimator, X), empty=self.empty, ks=self._ks)
         else:
-            figures = evaluate(y, y_pred=estimator.predict(X), empty=self.empty)
+            figures = evaluate(y, y_pred=estimator.predict(X), empty=self.empty, ks=())
         return known.sign * figures[self.metric]
 
     def __repr__(self) -> str:

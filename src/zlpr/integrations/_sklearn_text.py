@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from zlpr.models.feature_config import FeatureConfig
 from zlpr.models.features import TextFeatures
+from zlpr.models.inputs import list_texts
 
 __all__ = ["TextVectoriser"]
 
@@ -63,12 +64,12 @@ class TextVectoriser(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def fit_transform(self, X: Sequence[str], y: Any = None) -> sparse.csr_array[Any]:
         """Learn the n-grams of texts, and give their features, (texts, features), float32."""
         self.features_ = TextFeatures(FeatureConfig(**self.get_params()))
-        return self.features_.fit_transform(_texts(X))
+        return self.features_.fit_transform(list_texts(X))
 
     def transform(self, X: Sequence[str]) -> sparse.csr_array[Any]:
         """The features of texts, (texts, features)."""
         check_is_fitted(self)
-        return self.features_.transform(_texts(X))
+        return self.features_.transform(list_texts(X))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """The n-gram of each column."""
@@ -80,10 +81,3 @@ class TextVectoriser(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.string, tags.input_tags.two_d_array = True, False
         tags.input_tags.one_d_array = True
         return tags
-
-
-def _texts(X: Any) -> list[str]:
-    texts = [X] if isinstance(X, str) else list(X)
-    if isinstance(X, str) or not all(isinstance(text, str) for text in texts):
-        raise ValueError("X must be texts, a string per sample")
-    return texts

@@ -6,7 +6,7 @@
 Padded indices are what `zlpr.losses.sparse_zlpr_loss` and the losses of sharded heads take.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -47,6 +47,8 @@ class EncodeLabels:
     def __post_init__(self) -> None:
         if self.form not in ("multi_hot", "indices"):
             raise UserError(f"form {self.form!r}: expected multi_hot or indices")
+        if isinstance(self.label_names, str):
+            raise UserError(f"label_names {self.label_names!r}: expected a list of names")
         numbers = {name: number for number, name in enumerate(self.label_names)}
         if len(numbers) < len(self.label_names):
             twice = next(n for n in numbers if list(self.label_names).count(n) > 1)
@@ -63,7 +65,7 @@ class EncodeLabels:
         return {self.column: [self._multi_hot(indices) for indices in rows]}
 
     def _indices(self, names: Sequence[str]) -> list[int]:
-        if isinstance(names, str):
+        if isinstance(names, str) or not isinstance(names, Iterable):
             raise UserError(f"{self.column} holds {names!r}, expected a list of names per sample")
         if unknown := [name for name in names if name not in self._numbers]:
             raise UserError(f"{self.column} holds {unknown[0]!r}, which is not among label_names")
@@ -91,7 +93,7 @@ def pad_indices(rows: Sequence[Any]) -> Tensor:
                 [-1, -1],
                 [ 2, -1]])
     """
-    tensors = [torch.as_tensor(row) for row in rows]
+    tensors = [_as_tensor(number, row) for number, row in enumerate(rows)]
     for number, row in enumerate(tensors):
         if row.dim() != 1:
             raise UserError(
@@ -106,6 +108,13 @@ def pad_indices(rows: Sequence[Any]) -> Tensor:
     for number, row in enumerate(tensors):
         padded[number, : len(row)] = row
     return padded
+
+
+def _as_tensor(number: int, row: Any) -> Tensor:
+    try:
+        return torch.as_tensor(row)
+    except (ValueError, TypeError, RuntimeError):
+        raise UserError(f"labels of sample {number} are no list of numbers: {row!r}") from None
 
 
 def collate_indices(samples: Sequence[Any], *, key: str = "labels") -> Any:
@@ -124,9 +133,12 @@ def collate_indices(samples: Sequence[Any], *, key: str = "labels") -> Any:
         (tensor([1., 2.], dtype=torch.float64), tensor([[ 0,  2],
                 [-1, -1]]))
     """
+    if not samples:
+        raise UserError("there is no sample to make a batch of")
     if isinstance(samples[0], Mapping):
-        if key not in samples[0]:
-            raise UserError(f"samples have no {key!r}; they have: {', '.join(samples[0])}")
+        for number, sample in enumerate(samples):
+            if key not in sample:
+                raise UserError(f"sample {number} has no {key!r}; it has: {', '.join(sample)}")
         rest = [{k: v for k, v in sample.items() if k != key} for sample in samples]
         return {**default_collate(rest), key: pad_indices([sample[key] for sample in samples])}
     inputs, indices = zip(*samples, strict=True)

@@ -23,10 +23,12 @@ from torch.utils.data.distributed import DistributedSampler
 
 from zlpr import decoding
 from zlpr._errors import UserError
+from zlpr._names import find
 from zlpr.distributed import BatchOverProcesses, gather_samples
 from zlpr.losses import registry
 from zlpr.metrics import PAPER_METRICS, Empty, MetricSet
-from zlpr.training.loss import bound_of
+from zlpr.metrics._inputs import check_empty
+from zlpr.training.loss import begin_epoch, bound_of
 from zlpr.training.selection import rules_of
 
 __all__ = ["MultiLabelModule"]
@@ -70,6 +72,11 @@ class MultiLabelModule(LightningModule):  # type: ignore[misc]
         empty: Empty = "paper",
     ) -> None:
         super().__init__()
+        check_empty(empty)
+        find(
+            "rule", decode or "auto", {name: name for name in ("auto", *decoding.rules_of_scores())}
+        )
+        find("metric of label sets", decode_metric, {m: m for m in decoding.DECISION_METRICS})
         self.save_hyperparameters(ignore=["encoder"])
         self.encoder = encoder
         self.loss = self._make_loss()
@@ -88,6 +95,10 @@ class MultiLabelModule(LightningModule):  # type: ignore[misc]
         info = registry.info(self.hparams["loss"])
         if info.over_batch and self.trainer.world_size > 1:
             self.loss = self._make_loss(batch=BatchOverProcesses())
+
+    def on_train_epoch_start(self) -> None:
+        """A loss that is another from some epoch on is told which begins."""
+        begin_epoch(self.loss, self.current_epoch + 1)
 
     def forward(self, inputs: Any) -> Any:
         """Scores of shape (samples, labels); a label is predicted above 0."""
@@ -151,6 +162,8 @@ class MultiLabelModule(LightningModule):  # type: ignore[misc]
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """The rule that was saved decides again."""
+        if "zlpr_decoder" not in checkpoint:
+            raise UserError("this checkpoint holds no decoding rule: it is of another module")
         self.decoder = decoding.from_config(checkpoint["zlpr_decoder"])
 
     def _judge(self, batch: Any, rule: decoding.Rule | None, loader: Any, *, keep: bool) -> None:

@@ -12,7 +12,6 @@ import os
 from typing import Any
 
 import mlflow
-import numpy as np
 import pandas as pd
 from mlflow.models import ModelSignature
 from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema
@@ -21,6 +20,8 @@ from mlflow.types.schema import Array
 import zlpr
 from zlpr._errors import UserError
 from zlpr.models import FittedModel, load
+from zlpr.models.base import numbers_of
+from zlpr.models.inputs import list_texts
 
 __all__ = ["load_model", "log_model", "save_model"]
 
@@ -47,7 +48,11 @@ class TextModel:
         Args:
             model_input: a table with a column "text".
             params: {"output": ...}: "labels" (unless told), a column with a list of names;
-                "scores" or "probabilities", a column per label.
+                "scores" or "probabilities", a column per label; of a model that scores candidates
+                alone, other labels have the score -inf and the probability 0.
+
+        Raises:
+            UserError: there is no such column or output, or a cell that is no text.
         """
         output = (params or {}).get("output", LABELS)
         if output not in OUTPUTS:
@@ -55,15 +60,15 @@ class TextModel:
         texts = _texts(model_input)
         if output == LABELS:
             return pd.DataFrame({LABELS: [list(names) for names in self.model.predict(texts)]})
-        numbers = self.model.predict_scores if output == "scores" else self.model.predict_proba
-        return pd.DataFrame(np.asarray(numbers(texts)), columns=list(self.model.label_names))
+        of_all = numbers_of(self.model, texts, output)
+        return pd.DataFrame(of_all, columns=list(self.model.label_names))
 
 
 def _texts(model_input: Any) -> list[str]:
     if TEXT not in model_input:
         names = ", ".join(map(str, model_input))
         raise UserError(f"there is no column {TEXT!r}; there are: {names}")
-    return [str(text) for text in model_input[TEXT]]
+    return list_texts(model_input[TEXT])
 
 
 def save_model(folder: str | os.PathLike[str], path: str | os.PathLike[str]) -> None:
@@ -103,7 +108,11 @@ def load_model(model_uri: str) -> FittedModel:
 
 
 def _described(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    load(folder)  # refuses what is no model folder, before anything is written
+    model = load(folder)  # refuses what is no model folder, before anything is written
+    try:
+        model.read([""])
+    except UserError as fault:
+        raise UserError(f"{os.fspath(folder)}: {fault}; what is logged reads texts") from fault
     return {
         "loader_module": __name__,
         "data_path": os.fspath(folder),

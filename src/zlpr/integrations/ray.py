@@ -3,19 +3,28 @@
     dataset.map_batches(Predictor, fn_constructor_args=["model"], compute=ActorPoolStrategy(size=4))
 
 Each worker loads the model folder once; the folder must be where every worker can read it.
+`predict_parts` is `zlpr predict --ray`: whole files, a part each, resumable.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from zlpr import __version__
+from zlpr._atomic import locked
 from zlpr._errors import UserError
+from zlpr._ray_cluster import connect, reason_of
 from zlpr.models import load
+from zlpr.models.base import numbers_of
+from zlpr.models.folder import read_config
+from zlpr.models.registry import saved_as
+from zlpr.serving.batch_prediction import PartPredictor, Request, to_do
 
-__all__ = ["Predictor"]
+__all__ = ["Predictor", "predict_parts"]
 
 
 class Predictor:
@@ -26,6 +35,7 @@ class Predictor:
         column: the column with the texts, or with a row of features per sample.
         output: what is added: "labels", a list of names per sample under `labels`; "scores" or
             "probabilities", a row of numbers per sample under that name, in the labels' order.
+            A column that is called so already is refused: it may hold the truth.
 
     Examples:
         >>> dataset.map_batches(Predictor, fn_constructor_args=["model"])  # doctest: +SKIP
@@ -46,15 +56,119 @@ class Predictor:
         """The batch with one column more."""
         if self.column not in batch:
             raise UserError(f"there is no column {self.column!r}; there are: {', '.join(batch)}")
-        values = batch[self.column]
+        if self.output in batch:
+            raise UserError(
+                f"there is a column {self.output!r} already, which would be lost; rename it before "
+                "with Dataset.rename_columns"
+            )
+        values = np.asarray(batch[self.column])
         inputs = list(values) if values.dtype.kind in "OUST" else values
         return {**batch, self.output: self._predictions(inputs)}
 
     def _predictions(self, inputs: Any) -> Any:
-        if self.output == "scores":
-            return self.model.predict_scores(inputs)
-        if self.output == "probabilities":
-            return self.model.predict_proba(inputs)
+        if self.output != "labels":
+            return numbers_of(self.model, inputs, self.output)
         column = np.empty(len(inputs), dtype=object)
         column[:] = [list(names) for names in self.model.predict(inputs)] or []
         return column
+
+
+class _Worker:
+    """Predicts whole files: the class that `map_batches` gives each actor."""
+
+    def __init__(self, request: Request, version: str) -> None:
+        if version != __version__:
+            raise UserError(f"the cluster has zlpr {__version__}, this is {version}")
+        self._predictor = PartPredictor(request)
+
+    def __call__(self, batch: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+        """The parts of some files, once they are written."""
+        for source, target in zip(batch["source"], batch["target"], strict=True):
+            self._predictor.predict(Path(str(source)), Path(str(target)))
+        return {"target": batch["target"]}
+
+
+def predict_parts(
+    request: Request,
+    sources: Sequence[Path],
+    folder: str | os.PathLike[str],
+    *,
+    address: str,
+    workers: int | None = None,
+    overwrite: bool = False,
+    done: Callable[[Path], None] = lambda path: None,
+) -> int:
+    """Predict files into a folder on a Ray cluster, a part each; give how many were predicted.
+
+    The parts are those that `zlpr.serving.batch_prediction.predict_parts` writes. Model, files and
+    folder must be where every machine of the cluster finds them.
+
+    Args:
+        request: what is to be predicted.
+        sources: the files.
+        folder: made if need be; what is finished there is left as it is.
+        address: of the cluster: "auto", "HOST:PORT", "ray://HOST:PORT", or "local" to start one.
+        workers: models that are loaded at a time; None takes one for every core, or for every
+            graphics card where an encoder can use one, and no more than there are files.
+        overwrite: predict all anew, and replace what was made of something else.
+        done: called with each part that was written.
+
+    Raises:
+        UserError: there is no such cluster, or a file cannot be predicted; finished parts stay.
+    """
+    target = Path(folder).absolute()
+    request = _everywhere(request)
+    with locked(target):
+        todo = to_do(request, sources, target, overwrite=overwrite)
+        if todo:
+            _run(request, todo, address, workers, done)
+    return len(todo)
+
+
+def _everywhere(request: Request) -> Request:
+    """The same request for a process that runs in another folder."""
+    return Request(
+        str(Path(request.model).absolute()), request.all_labels, request.decision, request.reading
+    )
+
+
+def _run(
+    request: Request,
+    todo: Sequence[tuple[Path, Path]],
+    address: str,
+    workers: int | None,
+    done: Callable[[Path], None],
+) -> None:
+    ray = connect(address, workers)
+    try:
+        import ray.data as ray_data
+
+        ray_data.DataContext.get_current().enable_progress_bars = False
+        has = ray.cluster_resources()
+        encoder = bool(saved_as(read_config(Path(request.model))["zlpr_model"]).argument)
+        cards = int(has.get("GPU", 0)) if encoder else 0
+        size = min(len(todo), workers or cards or int(has.get("CPU", 1)))
+        paths = [{"source": str(s.absolute()), "target": str(t)} for s, t in todo]
+        # A block for each file, so that each is a task of its own.
+        parts = ray_data.from_items(paths, override_num_blocks=len(paths)).map_batches(
+            _Worker,
+            fn_constructor_args=[request, __version__],
+            compute=ray_data.ActorPoolStrategy(size=size),
+            batch_size=1,
+            num_cpus=1,
+            num_gpus=1 if cards else 0,
+        )
+        for row in parts.iter_rows():
+            done(Path(row["target"]))
+    except ray.exceptions.RayError as fault:
+        raise UserError(_told(fault)) from fault
+    finally:
+        ray.shutdown()
+
+
+def _told(fault: Any) -> str:
+    """A worker's own words where it said what was wrong, else the end of what Ray says."""
+    cause = getattr(fault, "cause", None)
+    while cause is not None and not isinstance(cause, UserError):
+        cause = getattr(cause, "cause", None) or cause.__cause__
+    return str(cause) if cause is not None else f"a Ray worker failed: {reason_of(fault)}"

@@ -64,6 +64,8 @@ class MetricSet(Metric):  # type: ignore[misc]
         **settings: Any,
     ) -> None:
         super().__init__(**settings)
+        if torch.as_tensor(threshold, dtype=torch.float64).isnan().any():
+            raise ValueError("threshold is NaN, above which no score is")
         self.num_labels, self.empty, self.ks = num_labels, empty, tuple(ks)
         self.threshold = threshold
         for name, value in _states(self._no_samples()).items():
@@ -76,9 +78,10 @@ class MetricSet(Metric):  # type: ignore[misc]
             preds: scores, shape (samples, labels).
             target: true labels of the same shape, 0 or 1.
         """
-        threshold = torch.as_tensor(self.threshold, dtype=preds.dtype, device=preds.device)
+        # In the scores' own dtype a threshold would be rounded, to a whole number for integers.
+        threshold = torch.as_tensor(self.threshold, dtype=torch.float64)
         batch = self._no_samples()
-        batch.update(target, preds, preds > threshold)
+        batch.update(target, preds, preds.detach().cpu().double() > threshold)
         for name, value in _states(batch).items():
             total = getattr(self, name)
             setattr(self, name, total + value.to(total.device))

@@ -56,7 +56,8 @@ def compute_loss_func(loss: str = "zlpr", **params: Any) -> LossFunction:
         **params: the loss's parameters.
 
     Raises:
-        ValueError: the loss looks at the whole batch, or has a bound to learn.
+        ValueError: the loss looks at the whole batch, is another from some epoch on, or has a bound
+            to learn.
 
     Examples:
         >>> function = compute_loss_func("bce")
@@ -67,6 +68,8 @@ def compute_loss_func(loss: str = "zlpr", **params: Any) -> LossFunction:
     module = registry.create(loss, **params)
     if registry.info(loss).over_batch:
         raise ValueError(f"{loss} looks at the whole batch at once: use MultiLabelTrainer")
+    if registry.info(loss).by_epoch:
+        raise ValueError(f"{loss} must be told each epoch: use MultiLabelTrainer")
     if any(True for _ in module.parameters()):
         raise ValueError(f"{loss} has a bound to learn: use MultiLabelTrainer")
 

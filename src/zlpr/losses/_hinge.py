@@ -55,6 +55,7 @@ def rank_of_labels(scores: Tensor) -> Tensor:
 
 def weigh_ranks(ranks: Tensor, weight: str | RankWeight) -> Tensor:
     """What ranks weigh, float64, by the name of a function or by the function itself."""
+    is_ours = not callable(weight)
     if not callable(weight):
         if weight not in RANK_WEIGHTS:
             names = ", ".join(map(repr, RANK_WEIGHTS))
@@ -63,6 +64,8 @@ def weigh_ranks(ranks: Tensor, weight: str | RankWeight) -> Tensor:
     weights = weight(ranks.double())
     if not isinstance(weights, Tensor) or weights.shape != ranks.shape:
         raise ValueError(f"rank_weight must give one weight for each rank, {tuple(ranks.shape)}")
+    if not is_ours and not bool(((weights >= 0) & (weights < torch.inf)).all()):
+        raise ValueError("rank_weight must give weights that are finite and not negative")
     return weights.detach().double()
 
 

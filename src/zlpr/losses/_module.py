@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -86,10 +87,10 @@ class LossModule(nn.Module):
         """
         tensors = [option for option in self.options.values() if isinstance(option, Tensor)]
         try:
-            shapes = (tensor.shape for tensor in tensors)
-            shape = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
-        except RuntimeError:  # they do not fit together, which the function says better
-            shape = max((tensor.shape for tensor in tensors), key=len)
+            # torch's own would load half a second of symbolic algebra
+            shape = np.broadcast_shapes(*(tuple(tensor.shape) for tensor in tensors))
+        except ValueError:  # they do not fit together, which the function says better
+            shape = max((tuple(tensor.shape) for tensor in tensors), key=len)
         device = tensors[0].device if tensors else torch.device("cpu")
         scores = torch.zeros(shape if len(shape) > 1 else (1, *(shape or (1,))), device=device)
         options = {name: option for name, option in self.options.items() if name != "batch"}

@@ -561,3 +561,9 @@ class LogitAdjustedLoss(nn.Module):
         )
         loss: Tensor = self.loss(adjusted, targets, label_mask, sample_weight)
         return loss
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Tell a wrapped loss that is another from some epoch on which one begins, from 1."""
+        tell = getattr(self.loss, "begin_epoch", None)
+        if callable(tell):
+            tell(epoch)

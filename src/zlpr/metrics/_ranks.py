@@ -100,6 +100,8 @@ def _ordered(
 
 def _scores_of(scores: TopScores, true: SampleLabels) -> FloatArray:
     """The score of each true label, -inf for one that is no candidate."""
+    if scores.scores.size == 0:  # no sample has a candidate
+        return np.full(len(true.rows), -np.inf, dtype=scores.scores.dtype)
     ordered = scores.by_label()
     place, found = ordered.find(true.rows, true.columns)
     return np.where(found, ordered.scores.ravel()[place], -np.inf)

@@ -53,6 +53,8 @@ class LabelFrequencies:
         counts = np.asarray(self.counts)
         if counts.ndim != 1 or not np.issubdtype(counts.dtype, np.integer):
             raise ValueError(f"counts must be whole numbers of shape (labels,), got {counts.shape}")
+        if self.samples < 1:
+            raise ValueError(f"samples must be at least 1, got {self.samples}")
         if len(counts) == 0 or counts.min() < 0 or counts.max() > self.samples:
             raise ValueError(f"counts must lie within 0 and the {self.samples} samples")
         for name in ("a", "b"):

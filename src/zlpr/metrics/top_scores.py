@@ -39,8 +39,14 @@ class TopScores:
     scores: NDArray[np.floating[Any]]
     num_labels: int
 
+    # Without these numpy would make an array of objects of it, and a loop would go over rows.
+    __iter__ = None
+    __array_ufunc__ = None
+
     def __post_init__(self) -> None:
         _check_types(self.labels, self.scores, self.num_labels)
+        if self.num_labels > np.iinfo(self.labels.dtype).max:  # which stands for "none" at times
+            object.__setattr__(self, "labels", self.labels.astype(np.int64))
         step = max(1, CHECKED_CELLS // max(1, self.labels.shape[1]))
         for start in range(0, len(self.labels), step):
             rows = slice(start, start + step)
@@ -61,6 +67,8 @@ class TopScores:
             rows: a slice, or an array of indices or booleans.
         """
         chosen: Any = rows if isinstance(rows, slice) else np.asarray(rows)
+        if not isinstance(chosen, slice) and chosen.ndim != 1:
+            raise TypeError("rows must be a slice or an array; one sample is scores[i : i + 1]")
         return self._with(self.labels[chosen], self.scores[chosen])
 
     @classmethod
@@ -69,7 +77,7 @@ class TopScores:
 
         Args:
             scores: shape (samples, labels).
-            k: how many candidates to keep; all where there are no more labels.
+            k: how many candidates to keep, at least 1; all where there are no more labels.
 
         Examples:
             >>> TopScores.of([[0.1, 0.7, 0.7]], k=2).labels
@@ -78,6 +86,11 @@ class TopScores:
         dense = np.asarray(scores)
         if dense.ndim != 2:
             raise ValueError(f"scores must have shape (samples, labels), got {dense.shape}")
+        if k < 1:
+            raise ValueError(f"k must be at least 1, got {k}")
+        if np.isnan(dense).any():
+            row, label = np.argwhere(np.isnan(dense))[0]
+            raise ValueError(f"scores is NaN for sample {row}, label {label}")
         if dense.dtype not in (np.float32, np.float64):
             dense = dense.astype(np.float64)
         labels = np.argsort(-dense, axis=1, kind="stable")[:, :k]
@@ -139,9 +152,21 @@ class TopScores:
         made.__dict__.update(labels=labels, scores=scores, num_labels=self.num_labels)
         return made
 
-    def to_dense(self) -> NDArray[np.floating[Any]]:
-        """The matrix of shape (samples, labels) that this stands for: for tests and small data."""
-        dense = np.full(self.shape, -np.inf, dtype=self.scores.dtype)
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """Refused: a matrix of all labels is never made by accident.
+
+        Raises:
+            TypeError: always; it says what to call.
+        """
+        raise TypeError("scores of candidates are no matrix; to_dense() makes one of all labels")
+
+    def to_dense(self, others: float = -np.inf) -> NDArray[np.floating[Any]]:
+        """The matrix of shape (samples, labels) that this stands for: for tests and small data.
+
+        Args:
+            others: what stands for labels that are no candidates; 0 for probabilities.
+        """
+        dense = np.full(self.shape, others, dtype=self.scores.dtype)
         rows, places = np.nonzero(self.labels >= 0)
         dense[rows, self.labels[rows, places]] = self.scores[rows, places]
         return dense
@@ -168,6 +193,11 @@ class LabelLists:
     indptr: NDArray[np.int64]
     indices: NDArray[np.int64]
     num_labels: int
+
+    def __post_init__(self) -> None:
+        starts = self.indptr
+        if len(starts) == 0 or starts[0] != 0 or starts[-1] != len(self.indices):
+            raise ValueError(f"indptr must go from 0 to the {len(self.indices)} labels listed")
 
     @property
     def shape(self) -> tuple[int, int]:

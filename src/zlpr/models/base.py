@@ -146,6 +146,22 @@ class FittedModel(abc.ABC):
         save(self, folder, overwrite=overwrite)
 
 
+def numbers_of(model: FittedModel, inputs: Any, which: str) -> NDArray[np.floating[Any]]:
+    """Scores or probabilities as a matrix of all labels, for what takes nothing else.
+
+    Args:
+        model: any fitted model; of labels that it does not score, scores are -inf and
+            probabilities 0.
+        inputs: what the model reads.
+        which: "scores" or "probabilities".
+    """
+    of_scores = which == "scores"
+    values = model.predict_scores(inputs) if of_scores else model.predict_proba(inputs)
+    if isinstance(values, TopScores):
+        return values.to_dense(-np.inf if of_scores else 0.0)
+    return values
+
+
 def lists_of(chosen: NDArray[np.bool_] | LabelLists) -> list[list[int]]:
     """The labels of each sample, from what a rule decided."""
     if isinstance(chosen, LabelLists):

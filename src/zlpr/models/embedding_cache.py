@@ -12,9 +12,8 @@ import hashlib
 import json
 import logging
 import os
-import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -189,13 +188,12 @@ class _Shelf:
         from safetensors.numpy import save
 
         joined = b"".join(keys)
-        name = hashlib.blake2b(joined, digest_size=_KEY_BYTES).hexdigest()
         tensors: dict[str, NDArray[Any]] = {
             "keys": np.frombuffer(joined, dtype=np.uint8).reshape(-1, _KEY_BYTES),
             "embeddings": np.ascontiguousarray(vectors),
         }
         try:
-            with replacing(self.folder / f"{name}.safetensors") as beside:
+            with replacing(self.folder / f"{_content_name(tensors)}.safetensors") as beside:
                 beside.write_bytes(save(tensors))
             shrink(size_limit())
         except OSError as fault:  # as on a full disk: what was computed is still good
@@ -205,6 +203,14 @@ class _Shelf:
 def _key(text: str) -> bytes:
     raw = text.encode("utf-8", "surrogatepass")
     return hashlib.blake2b(raw, digest_size=_KEY_BYTES).digest()
+
+
+def _content_name(tensors: Mapping[str, NDArray[Any]]) -> str:
+    """What a file is called: a digest of what it holds, by which damage is seen."""
+    digest = hashlib.blake2b(digest_size=_KEY_BYTES)
+    for name in ("keys", "embeddings"):
+        digest.update(tensors[name].tobytes())
+    return digest.hexdigest()
 
 
 def _files(folder: Path) -> list[Path]:
@@ -219,14 +225,15 @@ def _read(file: Path, width: int) -> tuple[list[bytes], NDArray[np.float32]] | N
     try:
         tensors = load_file(file)
         keys, vectors = tensors["keys"], tensors["embeddings"]
-        fits = vectors.shape == (len(keys), width) and keys.shape[1:] == (_KEY_BYTES,)
-        if not fits or vectors.dtype != np.float32 or not np.isfinite(vectors).all():
+        fits = keys.shape == (len(vectors), _KEY_BYTES) and vectors.shape == (len(vectors), width)
+        if not fits or vectors.dtype != np.float32 or file.stem != _content_name(tensors):
             raise ValueError(f"{file}: holds something else than embeddings")
     except FileNotFoundError:  # another process made room meanwhile
         return None
-    except (OSError, ValueError, KeyError, SafetensorError) as fault:
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as fault:
         _log.warning("%s is damaged and removed from the cache: %s", file, fault)
-        file.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # somebody else's, or a folder
+            file.unlink()
         return None
     joined = keys.tobytes()
     return [joined[i : i + _KEY_BYTES] for i in range(0, len(joined), _KEY_BYTES)], vectors
@@ -290,9 +297,15 @@ def shrink(limit: int) -> None:
 
 
 def clear() -> int:
-    """Remove all cached embeddings; gives the bytes that this freed."""
+    """Remove all cached embeddings; gives the bytes that this freed.
+
+    What is not the cache's own stays where it is.
+    """
     held = contents()
     freed = sum(entry.num_bytes for entry in held)
     for entry in held:
-        shutil.rmtree(entry.folder)
+        for file in (*_files(entry.folder), *entry.folder.glob(".*.part"), entry.folder / _NOTE):
+            file.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # not empty, or a link
+            entry.folder.rmdir()
     return freed

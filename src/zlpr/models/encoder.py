@@ -129,7 +129,13 @@ class EncoderFolder:
                 raise UserError(f"{folder / _MODULES}: step {kind!r}; known are {known}")
         if "transformer" not in found:
             raise UserError(f"{folder / _MODULES}: lists no Transformer")
-        return cls(folder, prompt=_default_prompt(folder), **found)
+        prompt, pooling = _default_prompt(folder), found.get("pooling")
+        if prompt and pooling and _json(pooling / "config.json").get("include_prompt") is False:
+            raise UserError(
+                f"{pooling / 'config.json'}: leaves its prompt out of the mean, which is not known "
+                "here; its vectors would be others"
+            )
+        return cls(folder, prompt=prompt, **found)
 
     def files(self) -> list[Path]:
         """Everything that decides an embedding."""
@@ -388,10 +394,10 @@ def _reading(transformer: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     told = _json(path)
-    return {
-        "max_length": told.get("max_seq_length"),
-        "lower_case": bool(told.get("do_lower_case")),
-    }
+    most = told.get("max_seq_length")
+    if most is not None and not (type(most) is int and most > 0):
+        raise UserError(f"{path}: max_seq_length {most!r}, expected a whole number above 0")
+    return {"max_length": most, "lower_case": bool(told.get("do_lower_case"))}
 
 
 def _poolings(path: Path) -> tuple[str, ...]:

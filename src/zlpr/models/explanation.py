@@ -123,11 +123,15 @@ def explain(
     probabilities = np.maximum(_of_all_labels(model.calibrator(given))[0], 0)
     if label is not None:
         shown = [model.label_names.index(label)]
-        if scores[0, shown[0]] == -np.inf:
-            raise UserError(f"{label!r} is no candidate of this sample: the model did not score it")
     else:
         shown = sorted(np.flatnonzero(predicted).tolist(), key=lambda i: -scores[0, i])
         shown = shown or [int(scores[0].argmax())]
+    if scores[0, shown[0]] == -np.inf:
+        raise UserError(
+            "no label is a candidate of this sample: it holds nothing that the model knows"
+            if label is None
+            else f"{label!r} is no candidate of this sample: the model did not score it"
+        )
     parts = model.parts(sample, read, shown)
     return tuple(
         _explanation(
@@ -192,13 +196,7 @@ def parts_by_occlusion(model: "FittedModel", text: Any, labels: Sequence[int]) -
     size = -(-len(words) // MOST_OCCLUSIONS) or 1
     stretches = [(group[0][0], group[-1][1]) for group in _groups(words, size)]
     without = [text[:start] + text[end:] for start, end in stretches]
-    given = model.predict_scores([text, "", *without])
-    if isinstance(given, TopScores):  # what is no candidate is below all that are
-        lowest = np.min(given.scores, axis=1, where=given.labels >= 0, initial=np.inf)
-        scores = np.stack([_of_all_labels(given[i : i + 1])[0, labels] for i in range(len(given))])
-        scores = np.where(scores == -np.inf, lowest[:, None], scores).astype(np.float64)
-    else:
-        scores = given[:, labels].astype(np.float64)
+    scores = np.asarray(model.predict_scores([text, "", *without]))[:, labels].astype(np.float64)
     return Parts(
         [text[start:end] for start, end in stretches],
         scores[0] - scores[2:],

@@ -1,9 +1,9 @@
 """The linear model: TF-IDF of texts, or the user's own features, and one linear layer."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,20 +67,7 @@ class LinearModel(FittedModel):
 
     def parts(self, sample: Any, read: Any, labels: Sequence[int]) -> Parts:
         """Each feature times its weights, which together with the biases are the scores."""
-        row = np.asarray(read.toarray() if hasattr(read, "toarray") else read)[0]
-        columns = np.flatnonzero(row)
-        weights = self.weight[columns][:, labels].astype(np.float64)
-        values = row[columns, None].astype(np.float64) * weights
-        bias = self.bias[labels].astype(np.float64)
-        if self.text_features is None:
-            return Parts([self._feature_name(column) for column in columns.tolist()], values, bias)
-        ngrams = self.text_features.places(sample)
-        found = [ngrams[column] for column in columns.tolist()]
-        return Parts([one.term for one in found], values, bias, [one.places for one in found])
-
-    def _feature_name(self, column: int) -> str:
-        held = Columns.from_json(self.record.data.get("columns", {})).features
-        return f"feature {column}" if held is None else held.names[column]
+        return linear_parts(self, sample, read, lambda held: self.weight[held][:, labels], labels)
 
     def save_parts(self, folder: Path) -> dict[str, Any]:
         """Write the weights and the vocabulary."""
@@ -104,6 +91,43 @@ class LinearModel(FittedModel):
     ) -> "LinearModel":
         """Read what `save_parts` wrote; `shared` holds what every kind of model has."""
         return cls(**load_layer(folder, config, shared))
+
+
+class LinearScores(Protocol):
+    """A model whose scores are `x W + b`, whatever form its weights have."""
+
+    bias: NDArray[np.float32]
+    text_features: TextFeatures | None
+    record: TrainingRecord
+
+
+def linear_parts(
+    model: LinearScores,
+    sample: Any,
+    read: Any,
+    weights_of: Callable[[NDArray[np.int64]], Any],
+    labels: Sequence[int],
+) -> Parts:
+    """What the features of one sample add to the scores of some labels, each times its weights.
+
+    Args:
+        model: knows the names of the features, and the biases.
+        sample: as the user gave it.
+        read: its features, shape (1, features), dense or sparse.
+        weights_of: gives the weights of some features, shape (features, labels).
+        labels: their numbers.
+    """
+    row = np.asarray(read.toarray() if hasattr(read, "toarray") else read)[0]
+    columns = np.flatnonzero(row)
+    values = row[columns, None].astype(np.float64) * np.asarray(weights_of(columns), np.float64)
+    bias = model.bias[labels].astype(np.float64)
+    if model.text_features is None:
+        held = Columns.from_json(model.record.data.get("columns", {})).features
+        names = [f"feature {c}" if held is None else held.names[c] for c in columns.tolist()]
+        return Parts(names, values, bias)
+    ngrams = model.text_features.places(sample)
+    found = [ngrams[column] for column in columns.tolist()]
+    return Parts([one.term for one in found], values, bias, [one.places for one in found])
 
 
 def load_layer(

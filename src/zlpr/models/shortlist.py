@@ -15,9 +15,10 @@ from zlpr.decoding import Features, Probabilities, Rule
 from zlpr.metrics import TopScores
 from zlpr.models.base import FittedModel, TrainingRecord
 from zlpr.models.candidates import nearest, score_cells
+from zlpr.models.explanation import Parts
 from zlpr.models.features import TextFeatures
 from zlpr.models.inputs import feature_matrix, list_texts
-from zlpr.models.linear import VOCABULARY, WEIGHTS
+from zlpr.models.linear import VOCABULARY, WEIGHTS, linear_parts
 
 
 class ShortlistModel(FittedModel):
@@ -73,6 +74,14 @@ class ShortlistModel(FittedModel):
             return self.text_features.transform(list_texts(inputs))
         return feature_matrix(inputs, self.weight.shape[1])
 
+    def parts(self, sample: Any, read: Any, labels: Sequence[int]) -> Parts:
+        """Each feature times its weights, as in the linear model: candidates' scores are exact."""
+
+        def weights_of(held: NDArray[np.int64]) -> Any:
+            return self.weight[list(labels)].toarray().T[held]
+
+        return linear_parts(self, sample, read, weights_of, labels)
+
     def save_parts(self, folder: Path) -> dict[str, Any]:
         """Write the two sparse matrices and the vocabulary."""
         from safetensors.numpy import save
@@ -104,7 +113,7 @@ class ShortlistModel(FittedModel):
         bias, candidates = tensors["bias"], config["candidates"]
         if bias.shape != shape[:1] or not np.isfinite(bias).all():
             raise UserError(f"{place}: the bias is not {shape[0]:,} finite numbers")
-        if not isinstance(candidates, int) or candidates < 1:
+        if type(candidates) is not int or candidates < 1:
             raise UserError(f"candidates {candidates!r}: expected a whole number of at least 1")
         text_features = None
         if config["inputs"] == "texts":

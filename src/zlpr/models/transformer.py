@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from zlpr._errors import UserError
+from zlpr.decoding import PerLabelThreshold, Rule, Threshold, ZeroBound
 from zlpr.models.base import FittedModel
 from zlpr.models.inputs import list_texts
 from zlpr.models.tokens import Padding, TokenizedTexts, tokenize
@@ -63,15 +64,35 @@ class TransformerModel(FittedModel):
         return score(self.network, read, Padding.of(self.tokenizer))
 
     def save_parts(self, folder: Path) -> dict[str, Any]:
-        """Write what `AutoModelForSequenceClassification` and `AutoTokenizer` read."""
+        """Write what `AutoModelForSequenceClassification` and `AutoTokenizer` read.
+
+        Where the rule is a bound for all labels or for each, the folder's bias has it subtracted,
+        so that transformers' own cut, at 0 or at a sigmoid of 0.5, is the package's decision. The
+        bias as it was stands in `config.json`.
+        """
+        state, bias = self.network.state_dict(), self._bias_to_fold()
+        bounds = fixed_bounds(self.decoder)
+        held: dict[str, Any] = {}
+        if bias is not None and bounds is not None and np.any(bounds):
+            name, values = bias, state[bias]
+            state[name] = values - torch.as_tensor(bounds, dtype=torch.float64).to(values)
+            held = {"zlpr_bias": {"name": name, "values": values.tolist()}}
         with quiet():
             try:
-                self.network.save_pretrained(folder)
+                self.network.save_pretrained(folder, state_dict=state)
             except SafetensorError as fault:  # a full disk has no type of its own there
                 raise OSError(errno.EIO, str(fault), str(folder / "model.safetensors")) from fault
             self.tokenizer.save_pretrained(folder)
         config: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        return {**config, "zlpr_max_length": self.max_length}
+        config.pop("zlpr_bias", None)  # of a folder that this one was loaded from
+        return {**config, **held, "zlpr_max_length": self.max_length}
+
+    def _bias_to_fold(self) -> str | None:
+        """The name of the parameter that shifts the scores one by one, where there is one."""
+        bias = last_layer(self.network).bias
+        if bias is None or bias.shape != (len(self.label_names),):
+            return None
+        return next(name for name, held in self.network.named_parameters() if held is bias)
 
     @classmethod
     def load_parts(
@@ -79,11 +100,43 @@ class TransformerModel(FittedModel):
     ) -> "TransformerModel":
         """Read a folder that `save_parts` wrote, from this folder alone and without pickle."""
         network = load_network(str(folder), use_safetensors=True, local_files_only=True)
+        if "zlpr_bias" in config:
+            _restore_bias(network, config["zlpr_bias"])
         tokenizer = load_tokenizer(str(folder), local_files_only=True)
         if not all(bool(weight.isfinite().all()) for weight in network.parameters()):
             raise UserError(f"{folder}: a weight is not a finite number")
         length = int(config["zlpr_max_length"])
         return cls(network=network, tokenizer=tokenizer, max_length=length, **shared)
+
+
+def fixed_bounds(rule: Rule) -> float | list[float] | None:
+    """What scores are cut at, for all labels or for each; None where a rule does more than that.
+
+    Examples:
+        >>> from zlpr.decoding import Threshold, TopK
+        >>> fixed_bounds(Threshold(0.25)), fixed_bounds(TopK(2))
+        (0.25, None)
+    """
+    if isinstance(rule, ZeroBound):
+        return 0.0
+    if isinstance(rule, Threshold):
+        return rule.threshold
+    return rule.thresholds if isinstance(rule, PerLabelThreshold) else None
+
+
+def last_layer(network: torch.nn.Module) -> torch.nn.Linear:
+    """The layer that gives the scores."""
+    return [module for module in network.modules() if isinstance(module, torch.nn.Linear)][-1]
+
+
+def _restore_bias(network: "PreTrainedModel", held: Mapping[str, Any]) -> None:
+    """Put back the bias from which a folder's has the bound subtracted."""
+    parameter = network.get_parameter(str(held["name"]))
+    values = torch.tensor(held["values"], dtype=torch.float64)
+    if parameter is not last_layer(network).bias or values.shape != parameter.shape:
+        raise UserError("zlpr_bias: expected a number for each label, of the last layer")
+    with torch.no_grad():
+        parameter.copy_(values)
 
 
 def score(

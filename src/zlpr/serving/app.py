@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import asdict
 from importlib.resources import files
@@ -18,6 +17,7 @@ from zlpr._errors import UserError
 from zlpr.serving.batching import BusyError, StoppedError
 from zlpr.serving.docs_page import docs_page
 from zlpr.serving.guard import Access, Guard
+from zlpr.serving.json_response import JsonResponse
 from zlpr.serving.limits import Limits
 from zlpr.serving.protocol import (
     inference_response,
@@ -25,12 +25,14 @@ from zlpr.serving.protocol import (
     read_inference,
     server_metadata,
 )
+from zlpr.serving.review_routes import add_review
 from zlpr.serving.service import ServedModel, Service, UnknownModelError
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from zlpr.models import FittedModel
+    from zlpr.serving.review import Review
 
 Result = TypeVar("Result")
 HEADER_LENGTH = "Inference-Header-Content-Length"
@@ -40,17 +42,6 @@ PAGE_FILES = {
     "/app.js": ("app.js", "text/javascript; charset=utf-8"),
     "/app.css": ("app.css", "text/css; charset=utf-8"),
 }
-
-
-class JsonResponse(Response):
-    """JSON in UTF-8; half of a surrogate pair, which a label's name may hold, is spelled out."""
-
-    media_type = "application/json"
-
-    def render(self, content: Any) -> bytes:
-        """The body."""
-        text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        return text.encode("utf-8", "backslashreplace")
 
 
 class PredictRequest(BaseModel):
@@ -75,6 +66,8 @@ def create_app(
     *,
     access: Access | None = None,
     limits: Limits | None = None,
+    reviews: "Mapping[str, Review] | None" = None,
+    may_save: bool = False,
 ) -> Guard:
     """The service as an ASGI application, for uvicorn or any other server.
 
@@ -82,8 +75,10 @@ def create_app(
         models: by name, the one that is asked where no name is given first.
         access: who may ask; anyone where left out.
         limits: how much, and how slowly.
+        reviews: of the models on data, for the page, by the models' names.
+        may_save: whether the page may save a rule in a copy of a model's folder.
     """
-    limits = limits or Limits()
+    limits = models.limits if isinstance(models, Service) else limits or Limits()
     service = models if isinstance(models, Service) else Service(models, limits)
 
     @contextlib.asynccontextmanager
@@ -104,6 +99,7 @@ def create_app(
     _add_page(app)
     _add_answers(app, service)
     _add_protocol(app, service)
+    add_review(app, service, reviews or {}, may_save=may_save)
     return Guard(app, access=access or Access(), limits=limits)
 
 

@@ -38,6 +38,7 @@ from zlpr.models.registry import argument_of
 from zlpr.models.tokens import Padding, TokenizedTexts, readable_length, tokenize
 from zlpr.models.transformer import (
     TransformerModel,
+    last_layer,
     load_encoder_config,
     load_network,
     load_tokenizer,
@@ -510,7 +511,7 @@ def check_bound(network: nn.Module, loss: nn.Module) -> None:
         UserError: the last layer has no bias, and the loss has a bound or learns one.
     """
     has_bound = bool(bound_of(loss).any()) or any(True for _ in loss.parameters())
-    if has_bound and _last_layer(network).bias is None:
+    if has_bound and last_layer(network).bias is None:
         raise UserError("this model's last layer has no bias that could take the loss's bound")
 
 
@@ -520,10 +521,6 @@ def fold_bound(network: nn.Module, loss: nn.Module) -> None:
     if not bound.any():
         return
     check_bound(network, loss)
-    bias = _last_layer(network).bias
+    bias = last_layer(network).bias
     with torch.no_grad():
         bias.sub_(bound.to(bias))
-
-
-def _last_layer(network: nn.Module) -> nn.Linear:
-    return [module for module in network.modules() if isinstance(module, nn.Linear)][-1]

@@ -18,6 +18,8 @@ _log = logging.getLogger("zlpr.training")
 
 SplitMethod = Literal["random", "stratified", "group", "published"]
 SPLIT_METHODS: tuple[SplitMethod, ...] = get_args(SplitMethod)
+FEWEST_TO_HALVE = 20
+"""Samples of a test part that is divided once more."""
 # Where a test part is there and no validation part: as much of the rest as 8:1:1 would give.
 _VALIDATION_OF_REST = (8 / 9, 1 / 9, 0.0)
 
@@ -166,6 +168,74 @@ def divide_again(data: Dataset, known: Mapping[str, Any]) -> tuple[Dataset, str]
             "part, divided as then"
         )
     return data, ""
+
+
+@dataclass(frozen=True)
+class Reviewed:
+    """What of some data a model is looked at with.
+
+    Attributes:
+        data: the part that may be looked at again and again.
+        part: its name.
+        test: the part that is to be shown once; None where there is none.
+        notes: what must be said of it.
+    """
+
+    data: Dataset
+    part: str
+    test: Dataset | None
+    notes: tuple[str, ...] = ()
+
+
+def to_review(data: Dataset, known: Mapping[str, Any], *, refit: bool = False) -> Reviewed:
+    """The parts of data to look at a model with: its validation part, and its test part once.
+
+    Args:
+        data: labelled, in its own labels.
+        known: what the model's record says of its data, from `Parts.describe`.
+        refit: whether the model was at last trained on its validation part as well.
+
+    Raises:
+        UserError: the division that the model was trained on cannot be made again.
+    """
+    if known.get("sha256") == data_digest(data):
+        parts = divide(data, known["split_method"], known["split_seed"])
+        if len(parts.train) != known["train_samples"]:
+            raise UserError(
+                f"{data.name or 'the data'}: the model was trained on a part of this data, which "
+                "this version divides in another way; train it anew to look at it"
+            )
+        if not refit:
+            return Reviewed(parts.validation, "validation", parts.test)
+        return _halves(parts)
+    if data.split is None:
+        seen = seen_before(data, known)
+        return Reviewed(data, "all samples", None, (seen,) if seen else ())
+    validation, test = data.part("validation"), data.part("test")
+    seen = seen_before(validation, known) if len(validation) else ""
+    if len(validation):
+        notes = (seen,) if seen else ()
+        return Reviewed(validation, "validation", test if len(test) else None, notes)
+    rest = data.select(data.split != "test")
+    if not len(rest):
+        return Reviewed(test, "test", None, ("thresholds that are chosen on a test part fit it",))
+    seen = seen_before(rest, known)
+    return Reviewed(rest, "train", test if len(test) else None, (seen,) if seen else ())
+
+
+def _halves(parts: Parts) -> Reviewed:
+    """What a model that was at last trained on its validation part has not seen: its test part.
+
+    One half may be looked at again and again, and the other stays to be shown once.
+    """
+    told = "the model was at last trained on its validation part too (--no-refit leaves it out)"
+    if parts.test is None or len(parts.test) < FEWEST_TO_HALVE:
+        note = f"{told}, so its figures here are better than those of new data"
+        return Reviewed(parts.validation, "validation", None, (note,))
+    method = usual_method(parts.test, None)
+    drawn = make_split(parts.test, method, parts.seed, (0.5, 0.5, 0.0))
+    note = f"{told}; so one half of its test part is looked at here, and the other is shown once"
+    return Reviewed(drawn.part("train"), "half of the test part", drawn.part("validation"), (note,))
 
 
 def seen_before(data: Dataset, known: Mapping[str, Any]) -> str:

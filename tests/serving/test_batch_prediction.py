@@ -1,0 +1,191 @@
+"""Files become Parquet parts with their own columns; what is finished stays."""
+
+import shutil
+from pathlib import Path
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+import zlpr
+from tests.models import modes
+from tests.serving import models
+from zlpr import UserError
+from zlpr.serving import batch_prediction
+from zlpr.serving.batch_prediction import PartPredictor, Request, find_files, predict_parts, to_do
+
+TEXTS = list(models.texts()[2].texts)[:12]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("models") / "m"
+    models.of_texts(decode="auto", regularisation=0.3).save(out)
+    return out
+
+
+@pytest.fixture
+def parts(tmp_path) -> list[Path]:
+    """Three files of some texts each, with a number, a list and a true label set beside."""
+    (tmp_path / "in").mkdir()
+    paths = []
+    for part in range(3):
+        texts = TEXTS[4 * part : 4 * part + 4]
+        columns = {
+            "id": [f"r{part}-{i}" for i in range(4)],
+            "text": texts,
+            "labels": [["refund"], [], ["billing", "refund"], ["x"]],
+            "stars": pyarrow.array([1, None, 3, 4], pyarrow.int8()),
+        }
+        paths.append(tmp_path / "in" / f"part-{part}.parquet")
+        parquet.write_table(pyarrow.table(columns), paths[-1])
+    return paths
+
+
+def test_a_part_has_the_columns_of_its_file_and_what_is_predicted(folder, parts, tmp_path):
+    assert predict_parts(Request(str(folder)), parts, tmp_path / "out") == 3
+    model = zlpr.load(folder)
+    shares = model.predict_proba(TEXTS)
+    for number, path in enumerate(parts):
+        given, made = parquet.read_table(path), parquet.read_table(tmp_path / "out" / path.name)
+        assert made.select(given.column_names).equals(given)
+        assert made.schema.field("stars").type == pyarrow.int8()
+        rows = slice(4 * number, 4 * number + 4)
+        predicted = [tuple(names) for names in made["predicted_labels"].to_pylist()]
+        assert predicted == model.predict(TEXTS[rows])
+        for row, chances in enumerate(made["predicted_probabilities"].to_pylist(), rows.start):
+            for name, chance in chances:
+                column = model.label_names.index(name)
+                assert chance == pytest.approx(shares[row, column], abs=1e-4)
+    assert sorted(entry.name for entry in (tmp_path / "out").iterdir()) == [p.name for p in parts]
+
+
+def test_a_second_run_predicts_what_is_missing_and_leaves_the_rest(folder, parts, tmp_path):
+    out, request = tmp_path / "out", Request(str(folder))
+    predict_parts(request, parts, out)
+    before = {path: path.stat().st_mtime_ns for path in out.iterdir()}
+    (out / "part-1.parquet").unlink()
+    (out / ".part-1.parquet.abc.part").write_text("half a part of a run that was killed")
+    made = []
+    assert predict_parts(request, parts, out, done=lambda path, _: made.append(path.name)) == 1
+    assert made == ["part-1.parquet"]
+    after = {path: path.stat().st_mtime_ns for path in out.iterdir()}
+    assert after.keys() == before.keys()
+    assert {path.name for path in out.iterdir() if after[path] != before[path]} == set(made)
+    assert predict_parts(request, parts, out) == 0
+
+
+def test_a_failure_leaves_finished_parts_and_nothing_half(folder, parts, tmp_path, monkeypatch):
+    out, request = tmp_path / "out", Request(str(folder))
+    calls = []
+
+    def failing(model, inputs):
+        calls.append(inputs)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return answer(model, inputs)
+
+    answer = batch_prediction.answer
+    monkeypatch.setattr(batch_prediction, "answer", failing)
+    with pytest.raises(KeyboardInterrupt):
+        predict_parts(request, parts, out)
+    assert [path.name for path in out.iterdir()] == ["part-0.parquet"]
+    monkeypatch.undo()
+    assert predict_parts(request, parts, out) == 2
+
+
+@pytest.mark.parametrize("change", ["model", "file", "decision", "figures", "foreign"])
+def test_a_part_of_something_else_is_not_taken_for_finished(folder, parts, tmp_path, change):
+    out, request = tmp_path / "out", Request(str(folder))
+    predict_parts(request, parts[:1], out)
+    if change == "model":
+        other = zlpr.load(folder)
+        other.decoder = zlpr.decoding.TopK(1)
+        other.save(tmp_path / "other")
+        request = Request(str(tmp_path / "other"))
+    elif change == "file":
+        shutil.copy(parts[1], parts[0])
+    elif change == "decision":
+        request = Request(str(folder), decision={"top": 2})
+    elif change == "figures":
+        request = Request(str(folder), all_labels=True)
+    else:
+        (out / parts[0].name).write_text("something of the user's")
+    with pytest.raises(UserError, match=r"was not made of this model .* --overwrite"):
+        predict_parts(request, parts[:1], out)
+    assert predict_parts(request, parts[:1], out, overwrite=True) == 1
+    assert predict_parts(request, parts[:1], out) == 0
+
+
+def test_decisions_by_hand_and_all_labels(folder, parts, tmp_path):
+    request = Request(str(folder), all_labels=True, decision={"top": 2, "threshold": None})
+    predict_parts(request, parts[:1], tmp_path / "out")
+    made = parquet.read_table(tmp_path / "out" / parts[0].name)
+    assert {len(names) for names in made["predicted_labels"].to_pylist()} == {2}
+    names = list(zlpr.load(folder).label_names)
+    assert [name for name, _ in made["predicted_scores"][0].as_py()] == names
+
+
+def test_other_formats_bring_their_ids_and_texts_and_empty_files_their_columns(folder, tmp_path):
+    (tmp_path / "a.csv").write_text("id,text,stars\n1,a refund please,5\n2,cannot log in,4\n")
+    empty = pyarrow.table(
+        {"text": pyarrow.array([], pyarrow.string()), "n": pyarrow.array([], "i4")}
+    )
+    parquet.write_table(empty, tmp_path / "none.parquet")
+    out = tmp_path / "out"
+    predict_parts(Request(str(folder)), [tmp_path / "a.csv", tmp_path / "none.parquet"], out)
+    made = parquet.read_table(out / "a.csv.parquet")
+    assert made["id"].to_pylist() == ["1", "2"]
+    assert made["text"].to_pylist() == ["a refund please", "cannot log in"]
+    none = parquet.read_table(out / "none.parquet")
+    assert none.num_rows == 0
+    assert none.column_names == ["text", "n", *batch_prediction.PREDICTED]
+
+
+def test_rows_that_are_left_out_are_left_out_of_all_columns(folder, tmp_path):
+    columns = {"text": ["a refund", None, "cannot log in"], "n": [1, 2, 3]}
+    parquet.write_table(pyarrow.table(columns), tmp_path / "a.parquet")
+    with pytest.raises(UserError, match=r"a\.parquet"):
+        predict_parts(Request(str(folder)), [tmp_path / "a.parquet"], tmp_path / "out")
+    assert not list((tmp_path / "out").glob("*"))
+    request = Request(str(folder), reading={"skip_bad_rows": True})
+    predict_parts(request, [tmp_path / "a.parquet"], tmp_path / "out")
+    made = parquet.read_table(tmp_path / "out" / "a.parquet")
+    assert made["n"].to_pylist() == [1, 3]
+
+
+def test_features_are_predicted_too(tmp_path):
+    models.of_features("mmp").save(tmp_path / "m")
+    features = modes.parts()[2].features[:3]
+    lines = [" ".join(f"{i}:{value}" for i, value in enumerate(row)) for row in features.tolist()]
+    (tmp_path / "a.svm").write_text("\n".join(f"0 {line}" for line in lines) + "\n")
+    predict_parts(Request(str(tmp_path / "m")), [tmp_path / "a.svm"], tmp_path / "out")
+    made = parquet.read_table(tmp_path / "out" / "a.svm.parquet")
+    expected = models.of_features("mmp").predict(features)
+    assert [tuple(names) for names in made["predicted_labels"].to_pylist()] == expected
+
+
+def test_patterns_stand_for_files(parts, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    relative = [Path("in") / path.name for path in parts]
+    assert find_files(["in/part-*.parquet"]) == relative
+    assert find_files([str(tmp_path / "in" / "part-[01].parquet")]) == parts[:2]
+    assert find_files(["in/part-0.parquet", "in/part-*.parquet"]) == relative
+    (tmp_path / "a[1].csv").write_text("")
+    assert find_files(["a[1].csv"]) == [Path("a[1].csv")]
+    with pytest.raises(UserError, match=r"none-\*\.csv: no file has a name like that"):
+        find_files(["none-*.csv"])
+
+
+def test_names_that_clash_are_refused(folder, parts, tmp_path):
+    request = Request(str(folder))
+    other = tmp_path / "elsewhere" / parts[0].name
+    with pytest.raises(UserError, match="another file of that name"):
+        to_do(request, [parts[0], other], tmp_path / "out")
+    with pytest.raises(UserError, match="is read from"):
+        to_do(request, parts, parts[0].parent)
+    table = parquet.read_table(parts[0]).append_column("predicted_scores", [[1, 2, 3, 4]])
+    parquet.write_table(table, parts[0])
+    with pytest.raises(UserError, match="there is a column 'predicted_scores' already"):
+        PartPredictor(request).predict(parts[0], tmp_path / "out.parquet")
+    assert not (tmp_path / "out.parquet").exists()

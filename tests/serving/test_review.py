@@ -1,0 +1,138 @@
+import numpy as np
+import pytest
+from scipy import sparse
+
+from tests import many_labels
+from tests.models import fitted
+from zlpr import decoding, metrics
+from zlpr.metrics import TopScores
+from zlpr.serving.review import confused, figures, review, thresholds_of
+from zlpr.training import TrainingConfig, fit
+
+
+@pytest.fixture(scope="module")
+def model():
+    return fitted.result(decode="threshold").model
+
+
+@pytest.fixture(scope="module")
+def part():
+    return fitted.parts()[2]
+
+
+@pytest.fixture(scope="module")
+def made(model, part):
+    return review(model, part, fitted.parts()[1])
+
+
+def dense(matrix):
+    return matrix.toarray().astype(bool)
+
+
+def test_figures_are_those_of_the_metrics(model, part, made):
+    predicted = model.decoder(model.predict_scores(part.texts))
+    true = dense(part.labels)
+    assert np.array_equal(dense(made.decided), predicted)
+    assert made.own["precision"] == pytest.approx((predicted & true).sum() / predicted.sum())
+    assert made.own["recall"] == pytest.approx((predicted & true).sum() / true.sum())
+    for name in ("micro_f1", "macro_f1", "subset_accuracy"):
+        assert made.own[name] == getattr(metrics, name)(true, predicted, empty=made.empty)
+    test = fitted.parts()[1]
+    decided = sparse.csr_array(model.decoder(model.predict_scores(test.texts)))
+    expected = figures(test.labels, decided, made.empty)
+    assert made.test == pytest.approx(expected)
+    assert made.test_samples == len(test)
+
+
+def predicted_by(cells, thresholds, shape):
+    """What thresholds decide on the cells, as the page does."""
+    decided = np.zeros(shape, dtype=bool)
+    for label, cut in enumerate(thresholds):
+        own = slice(cells.starts[label], cells.starts[label + 1])
+        above = cells.samples[own][cells.scores[own] > np.float32(cut)]
+        decided[above, label] = True
+    return decided
+
+
+@pytest.mark.parametrize("most_cells", [10**9, 900])
+def test_cells_decide_as_the_scores_do_down_to_the_floor(model, part, most_cells):
+    made = review(model, part, most_cells=most_cells)
+    scores, shape = model.predict_scores(part.texts), part.labels.shape
+    for cut in (made.floors, made.floors.clip(min=0.3), np.full(shape[1], made.floors.max())):
+        low = np.where(np.isinf(cut), -100.0, cut)
+        expected = scores > low.astype(np.float32)
+        assert np.array_equal(predicted_by(made.cells, low, shape), expected)
+    kept = len(made.cells.scores)
+    assert kept == scores.size if most_cells > scores.size else kept < scores.size
+    for label in range(shape[1]):
+        own = made.cells.scores[made.cells.starts[label] : made.cells.starts[label + 1]]
+        assert (np.diff(own) <= 0).all()
+
+
+def test_few_cells_still_hold_the_models_own_decision(part):
+    rule = decoding.PerLabelThreshold(thresholds=[-5.0, *[1.0] * 11])
+    model = fitted.result(decode="threshold").model
+    own = model.decoder
+    try:
+        model.decoder = rule
+        made = review(model, part, most_cells=100)
+    finally:
+        model.decoder = own
+    shape = part.labels.shape
+    assert np.array_equal(
+        predicted_by(made.cells, rule.thresholds, shape), rule(model.predict_scores(part.texts))
+    )
+
+
+def test_errors_are_the_wrong_cells_the_surest_first(model, part, made):
+    true, predicted = dense(part.labels), dense(made.decided)
+    errors = made.errors
+    cells = set(zip(errors.samples.tolist(), errors.labels.tolist(), strict=True))
+    assert cells == set(map(tuple, np.argwhere(true != predicted).tolist()))
+    assert np.array_equal(errors.spurious, predicted[errors.samples, errors.labels])
+    shares = model.predict_proba(part.texts)[errors.samples, errors.labels]
+    np.testing.assert_allclose(errors.probabilities, shares, rtol=1e-5)
+    assert (np.diff(np.where(errors.spurious, shares, 1 - shares)) <= 1e-6).all()
+
+
+def test_surprise_is_the_log_likelihood_of_the_given_labels(model, part, made):
+    shares = model.predict_proba(part.texts).astype(np.float64)
+    given = np.where(dense(part.labels), shares, 1 - shares).clip(1e-6)
+    np.testing.assert_allclose(made.surprise, -np.log(given).sum(axis=1), rtol=1e-4, atol=1e-5)
+
+
+def test_arrays_go_to_the_page_byte_by_byte(made):
+    body = made.cells.to_bytes()
+    labels, cells = len(made.floors), len(made.cells.scores)
+    assert len(body) == 4 * (labels + 1) + 9 * cells
+    scores = np.frombuffer(body, "<f4", cells, 4 * (labels + 1) + 4 * cells)
+    assert np.array_equal(scores, made.cells.scores)
+    assert len(made.errors.to_bytes()) == 17 * len(made.errors.samples)
+
+
+def test_confusion_names_what_is_predicted_where_a_label_is_missed():
+    true = sparse.csr_array(np.array([[1, 0, 0], [1, 0, 0], [1, 1, 0], [0, 0, 1]], dtype=bool))
+    decided = sparse.csr_array(np.array([[0, 1, 0], [0, 1, 1], [0, 1, 0], [0, 0, 1]], dtype=bool))
+    assert confused(true, decided) == [[(1, 2), (2, 1)], [], []]
+
+
+def test_only_rules_of_thresholds_have_thresholds():
+    assert thresholds_of(decoding.ZeroBound(), 2) == [0.0, 0.0]
+    assert thresholds_of(decoding.PerLabelThreshold(thresholds=[1.0, 2.0]), 2) == [1.0, 2.0]
+    assert thresholds_of(decoding.ExpectedF1(), 2) is None
+
+
+def test_candidates_are_reviewed_without_a_matrix_of_all_labels():
+    data = many_labels.make(200)
+    half = np.arange(200) % 2 == 0
+    config = TrainingConfig(model="shortlist")
+    model = fit(data.select(half), data.select(~half), config).model
+    part = data.select(~half)
+    scores = model.predict_scores(part.texts)
+    assert isinstance(scores, TopScores)
+    made = review(model, part)
+    predicted = model.decoder(scores).to_dense()
+    assert np.array_equal(dense(made.decided), predicted)
+    wrong = np.argwhere(dense(part.labels) != predicted)
+    assert len(made.errors.samples) == len(wrong)  # those missed as no candidates among them
+    assert len(made.cells.scores) == (scores.labels >= 0).sum()
