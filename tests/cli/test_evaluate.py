@@ -276,3 +276,10 @@ def test_few_labels_have_none(place, capsys):
     found = json.loads(capsys.readouterr().out)
     assert found["by_frequency"] == []
     assert "ps_precision_at_1" not in found["metrics"]
+
+
+@pytest.mark.parametrize("flag", [["--threshold", "1"], ["--top", "2"], ["--min-probability", "0"]])
+def test_two_decisions_at_once_are_refused(place, capsys, flag):
+    given = ["evaluate", str(place / "m"), str(place / "test.jsonl"), "--zero-bound", *flag]
+    assert main(given) == 2
+    assert f"--zero-bound and {flag[0]}: give one of them" in capsys.readouterr().err

@@ -407,3 +407,9 @@ def test_one_parquet_file_of_texts_lines_or_parts(folder, parts, tmp_path, monke
 def test_what_cannot_go_together_is_one_line(folder, tmp_path, arguments, message, capsys):
     assert main(["predict", folder, *(str(tmp_path) if a == "TMP" else a for a in arguments)]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_flags_that_say_nothing_here_are_named(folder, capsys):
+    assert main(["predict", str(folder), "a text", "--labels", "tags", "--label-names", "x"]) == 0
+    err = capsys.readouterr().err
+    assert "--labels, --label-names: for labels, and predict reads none" in err

@@ -7,6 +7,7 @@ from scipy import sparse
 from zlpr._errors import UserError
 from zlpr.data import demo, load, make_split, read, saving, write
 from zlpr.data.dataset import Dataset
+from zlpr.data.reading import files_behind
 from zlpr.data.saving import save
 
 TICKETS = make_split(demo.make(200))
@@ -224,3 +225,23 @@ def test_a_feature_that_is_called_as_another_column_is_refused(tmp_path):
     data = replace(data, columns=replace(data.columns, features=features))
     with pytest.raises(UserError, match="the column 'labels' of the features is called as one"):
         save(make_split(data), tmp_path / "out")
+
+
+def test_a_part_by_itself_is_read_as_its_folder_says(tmp_path):
+    data = make_split(table(tmp_path))
+    save(data, tmp_path / "out")
+    part, whole = load(tmp_path / "out" / "train.csv"), load(tmp_path / "out").part("train")
+    assert part.columns.features == whole.columns.features
+    np.testing.assert_array_equal(part.features, whole.features)
+    assert tmp_path / "out" / "reading.json" in files_behind(tmp_path / "out" / "train.csv")
+    (tmp_path / "out" / "reading.json").write_text('{"features": []}')
+    with pytest.raises(UserError, match=r"reading\.json: expected an object"):
+        load(tmp_path / "out" / "train.csv")
+
+
+def test_a_split_that_somebody_kept_is_not_replaced(tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "split.json").write_text("mine")
+    with pytest.raises(UserError, match=r"already has split\.json"):
+        save(TICKETS, tmp_path / "out")
+    assert (tmp_path / "out" / "split.json").read_text() == "mine"

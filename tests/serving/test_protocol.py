@@ -81,6 +81,8 @@ def test_tensors_say_what_the_model_says(app, model, shape):
 def test_only_the_outputs_that_are_asked_for_are_sent(app):
     answer = infer(app, {"inputs": [TEXT], "outputs": [{"name": "labels"}]})
     assert by_name(answer).keys() == {"labels"}
+    alone = infer(app, {"inputs": [TEXT], "outputs": [{"name": "scores"}]})
+    assert by_name(alone)["scores"] == by_name(infer(app, {"inputs": [TEXT]}))["scores"]
     answer = infer(app, {"inputs": [TEXT], "outputs": [{"name": "label"}]})
     assert "did you mean 'labels'" in answer.json()["error"]
 

@@ -101,3 +101,14 @@ def test_the_recall_is_the_share_of_labels_that_are_candidates():
     labels = sparse.csr_array(np.array([[1, 1, 0], [0, 0, 1]], dtype=bool))
     assert recall_of(np.array([[0, -1], [2, 1]]), labels) == pytest.approx(2 / 3)
     assert recall_of(np.array([[0, -1], [2, 1]]), sparse.csr_array((2, 3), dtype=bool)) == 1.0
+
+
+def test_names_of_labels_are_texts_and_one_of_three_words():
+    with pytest.raises(UserError, match="label_texts 'maybe': expected one of auto, yes, no"):
+        TrainingConfig(model="shortlist", label_texts="maybe")
+    data = many_labels.make()
+    features = sparse.csr_array(np.eye(len(data), dtype=np.float32))
+    data = Dataset(labels=data.labels, label_names=data.label_names, features=features)
+    config = TrainingConfig(model="shortlist", label_texts="yes")
+    with pytest.raises(UserError, match="label_texts: for texts, and this data holds features"):
+        fit(data.select(np.arange(200)), data.select(np.arange(200, 240)), config)

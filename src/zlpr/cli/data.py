@@ -472,6 +472,7 @@ def add_split(parser: argparse.ArgumentParser) -> None:
 def run_split(args: argparse.Namespace) -> None:
     """Divide the data, write the parts and say how alike they are."""
     from zlpr.data import make_split, report_split, save, save_split
+    from zlpr.data.saving import SPLIT_FILE
     from zlpr.data.splits import small_parts, usual_method
 
     data = load_data(args.data, args)
@@ -485,7 +486,7 @@ def run_split(args: argparse.Namespace) -> None:
         method = usual_method(data, args.method)
         divided = make_split(data, method, args.seed, tuple(args.fractions))
         files = save(divided, args.out, overwrite=args.overwrite)
-        save_split(divided, Path(args.out) / "split.json")
+        save_split(divided, Path(args.out) / SPLIT_FILE)
     report = report_split(divided)
     for note in small_parts(report.sizes.get("validation"), report.sizes.get("test")):
         say(f"note: {note}", error=True)

@@ -70,6 +70,10 @@ def run(args: argparse.Namespace) -> None:
     from zlpr import load
     from zlpr.training.parts import seen_before
 
+    by_hand = ("threshold", "top", "min_probability")
+    given = [name for name in by_hand if getattr(args, name) is not None]
+    if args.zero_bound and given:
+        raise UserError(f"--zero-bound and --{given[0].replace('_', '-')}: give one of them")
     model = load(args.model)
     decide_by_hand(model, args)
     data = _part(_read(model, args), args.part)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 EXAMPLE = 'zlpr predict reviews-model "Arrived broken, and nobody answers."'
 INTERMIXED = True  # texts may follow options, as in zlpr predict DIR --csv TEXT
 BATCH = 1_000
+_OF_LABELS = ("labels", "label_delimiter", "label_names")
 SHOWN_WIDTH = 40
 """Columns that a text takes in a table."""
 
@@ -102,6 +103,7 @@ def run(args: argparse.Namespace) -> None:
         return
     _check_out(args)
     _doubt_text(args.texts)
+    _doubt_flags(args)
     model = load(args.model)
     if args.csv or args.raw_csv:
         _check_separable(model)
@@ -439,9 +441,18 @@ def _blocks(name: str, args: argparse.Namespace, like: "Columns | None") -> "Ite
 def _reading(args: argparse.Namespace) -> dict[str, Any]:
     """How files are read, but for their labels."""
     options = reading_options(args)
-    for unused in ("labels", "label_delimiter", "label_names"):
+    for unused in _OF_LABELS:
         options.pop(unused)
     return options
+
+
+def _doubt_flags(args: argparse.Namespace) -> None:
+    """Say so where a flag says how labels are read, of which nothing reads any here."""
+    given = [
+        f"--{name.replace('_', '-')}" for name in _OF_LABELS if getattr(args, name) is not None
+    ]
+    if given:
+        say(f"note: {', '.join(given)}: for labels, and predict reads none", error=True)
 
 
 def _parts(block: "Block") -> Iterator[Batch]:

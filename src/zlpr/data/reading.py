@@ -442,6 +442,8 @@ def load(spec: str | Path, **how: Any) -> Dataset:
     - A folder that holds a file per part (``train.csv``, ``dev.csv``, ``scene-test.arff.xz``, or
       the shards ``train-00000-of-00002.parquet``, …) gives data with that split; the labels are
       those that ``labels.txt`` in the folder lists, one per line, or else all that occur.
+    - Where such a folder holds a ``reading.json``, as `save` writes it for tables, that says which
+      columns hold what, for the folder and for each of its parts, unless a column is named.
     - A folder that was saved with Hugging Face `datasets` is read with it, and so is
       ``hf:owner/name`` or ``hf:owner/name:configuration`` when the hub can be reached.
     - ``"demo"`` is `zlpr.data.demo.make()`.
@@ -464,7 +466,10 @@ def load(spec: str | Path, **how: Any) -> Dataset:
         return demo.make()
     with file_faults(spec):
         folder_of_parts = path.is_dir() and not huggingface.is_saved(path)
-    data = _load_parts(path, how) if folder_of_parts else read(path, **how)
+    if folder_of_parts:
+        data = _load_parts(path, how)
+    else:
+        data = read(path, **{**how, **_told_beside(path, how)})
     if how.get("labelled", True) and not data.labels.nnz:
         held = f" ({data.columns.describe()})" if data.columns and data.columns.labels else ""
         raise UserError(
@@ -492,6 +497,8 @@ def files_behind(spec: str | Path, **how: Any) -> list[Path]:
     chosen = FORMATS.get(how.get("format") or "", SUFFIXES.get(plain_suffix(path)))
     if not path.is_dir() and chosen in (None, FORMATS["svm"]):
         others += svm.lists_beside(path)
+    if part_of(path):
+        others.append(path.parent / READING_FILE)
     others += [Path(how[name]) for name in options_that_name_files(how)]
     return [path, *(file for file in others if file.is_file())]
 
@@ -536,6 +543,11 @@ READING_FILE = "reading.json"
 _TOLD = ("features", "categories", "labels", "id", "group")
 
 
+def _told_beside(path: Path, how: Mapping[str, Any]) -> dict[str, Any]:
+    """What the folder of a part says of it, where the part is read by itself."""
+    return _told(path.parent, how) if part_of(path) else {}
+
+
 def _told(folder: Path, how: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of `read` that a folder brings itself, where the caller names no column."""
     path = folder / READING_FILE
@@ -557,7 +569,7 @@ def _told(folder: Path, how: Mapping[str, Any]) -> dict[str, Any]:
 
 def _is_told(name: str, columns: Any) -> bool:
     each = columns if isinstance(columns, list) else [columns]
-    return name in _TOLD and all(isinstance(column, str) for column in each)
+    return name in _TOLD and bool(each) and all(isinstance(column, str) for column in each)
 
 
 _SHARD = re.compile(r"(.+)-\d+-of-\d+")

@@ -16,10 +16,17 @@ from zlpr.data.reading import READING_FILE, part_of
 from zlpr.data.rows import table_columns
 from zlpr.data.writing import write
 
+SPLIT_FILE = "split.json"
+"""Which sample is in which part, as `zlpr data split` writes it beside the parts."""
+
 _OWN = frozenset(
-    [READING_FILE, *(f"{part}{end}" for part in SPLIT_NAMES for end in (".jsonl", ".svm", ".csv"))]
+    [
+        READING_FILE,
+        SPLIT_FILE,
+        *(f"{part}{end}" for part in SPLIT_NAMES for end in (".jsonl", ".svm", ".csv")),
+    ]
 )
-"""What `save` may call its files, beside the list of labels."""
+"""What `save` may call its files, beside the list of labels, and what `zlpr data split` adds."""
 
 
 def save(dataset: Dataset, folder: str | Path, *, overwrite: bool = False) -> list[Path]:

@@ -20,7 +20,7 @@ class Answer:
     Attributes:
         chosen: numbers of the labels that are predicted, ascending.
         scores: by label, of all labels, or of the candidates where the model scores these alone.
-        probabilities: of the same labels.
+        probabilities: of the same labels; empty where only the scores were asked for.
     """
 
     chosen: list[int]
@@ -62,6 +62,11 @@ def answer(model: "FittedModel", inputs: Any) -> list[Answer]:
     chosen = lists_of(model.decoder(scores, features=model.features(read)))
     figures = zip(by_label(scores), by_label(model.calibrator(scores)), strict=True)
     return [Answer(own, *pair) for own, pair in zip(chosen, figures, strict=True)]
+
+
+def answer_scores(model: "FittedModel", inputs: Any) -> list[Answer]:
+    """The scores of samples alone: nothing is decided, and there are no probabilities."""
+    return [Answer([], scores, {}) for scores in by_label(model.predict_scores(inputs))]
 
 
 def by_label(figures: Any) -> Iterator[dict[int, float]]:

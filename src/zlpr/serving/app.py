@@ -205,10 +205,11 @@ def _add_protocol(app: FastAPI, service: Service) -> None:
 
 async def _infer(served: ServedModel, request: Request, limits: Limits) -> Response:
     asked = read_inference(await request.body(), request.headers.get(HEADER_LENGTH), served)
+    scores_only = asked.outputs.keys() == {"scores"}
     if isinstance(asked.inputs, list):
-        future = served.answer_texts(asked.inputs)
+        future = served.answer_texts(asked.inputs, scores_only=scores_only)
     else:
-        future = served.answer_features(asked.inputs)
+        future = served.answer_features(asked.inputs, scores_only=scores_only)
     answers = await wait_for(future, request, limits)
     head, tails = inference_response(served, asked, answers)
     response = JsonResponse(head)

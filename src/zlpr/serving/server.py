@@ -85,11 +85,23 @@ def listen(host: str, port: int) -> socket.socket:
     Raises:
         UserError: the port is taken, or the address is none of this machine's.
     """
+    if not 0 <= port <= 65_535:
+        raise UserError(f"--port {port}: expected a number from 0 to 65535")
     try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family, backlog=BACKLOG)
-    except OverflowError:
-        raise UserError(f"--port {port}: expected a number from 0 to 65535") from None
+        family, kind, protocol, _, where = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
+        )[0]
+        # asyncio sends at once (TCP_NODELAY) where the socket says that it is one of TCP, which
+        # those of socket.create_server do not; without, an answer waits 40 ms for nothing.
+        listening = socket.socket(family, kind, protocol)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(where)
+            listening.listen(BACKLOG)
+        except BaseException:
+            listening.close()
+            raise
+        return listening
     except socket.gaierror:
         raise UserError(f"--host {host}: no such address") from None
     except OSError as fault:

@@ -12,7 +12,7 @@ from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr._names import unknown
 from zlpr.data import Columns
-from zlpr.models.answers import Answer, answer
+from zlpr.models.answers import Answer, answer, answer_scores
 from zlpr.models.base import FittedModel
 from zlpr.models.explanation import Explanation
 from zlpr.serving.batching import Batcher
@@ -89,13 +89,15 @@ class ServedModel:
             if not text.isascii() and _HALF.search(text):
                 raise UserError(f"text {place} holds half of a surrogate pair, which is no text")
 
-    def answer_texts(self, texts: Sequence[str]) -> "Future[list[Answer]]":
-        """Ask about texts."""
+    def answer_texts(
+        self, texts: Sequence[str], *, scores_only: bool = False
+    ) -> "Future[list[Answer]]":
+        """Ask about texts: all there is to say, or their scores alone, which costs less."""
         self.check_texts(texts)
-        return self.batcher.submit(self._answer, texts)
+        return self.batcher.submit(self._scores if scores_only else self._answer, texts)
 
-    def answer_features(self, rows: Any) -> "Future[list[Answer]]":
-        """Ask about samples by their features, (samples, columns)."""
+    def answer_features(self, rows: Any, *, scores_only: bool = False) -> "Future[list[Answer]]":
+        """As `answer_texts`, about samples by their features, (samples, columns)."""
         if self.num_features is None:
             raise UserError(f"{self.name} reads texts, not features")
         if not len(rows):
@@ -105,7 +107,7 @@ class ServedModel:
         if rows.shape[1] != self.num_features or not np.isfinite(rows).all():
             wanted = counted(self.num_features, "finite number")
             raise UserError(f"expected {wanted} a sample, got an array of shape {rows.shape}")
-        return self.batcher.submit(self._answer, list(rows))
+        return self.batcher.submit(self._scores if scores_only else self._answer, list(rows))
 
     def explain(
         self, text: str, label: str | None, top: int
@@ -115,7 +117,13 @@ class ServedModel:
         return self.batcher.submit(functools.partial(self._explain, label, top), [text])
 
     def _answer(self, samples: list[Any]) -> list[Answer]:
-        return answer(self.model, samples if self.num_features is None else np.stack(samples))
+        return answer(self.model, self._together(samples))
+
+    def _scores(self, samples: list[Any]) -> list[Answer]:
+        return answer_scores(self.model, self._together(samples))
+
+    def _together(self, samples: list[Any]) -> Any:
+        return samples if self.num_features is None else np.stack(samples)
 
     def _explain(
         self, label: str | None, top: int, texts: list[str]

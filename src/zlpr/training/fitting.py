@@ -192,15 +192,16 @@ def check_data(parts: Parts, config: TrainingConfig) -> None:
 
 
 def settings_for_texts(config: TrainingConfig) -> list[str]:
-    """The settings of n-grams that were given: they do nothing where the data holds features."""
+    """The settings for texts that were given: they do nothing where the data holds features."""
     features = getattr(config, "features", None)
     if features is None:
         return []
-    return [
+    ngrams = [
         entry.name
         for entry in dataclasses.fields(features)
         if getattr(features, entry.name) != entry.default
     ]
+    return [*ngrams, *(["label_texts"] if getattr(config, "label_texts", "") == "yes" else [])]
 
 
 def check_settings(train: Dataset, config: TrainingConfig) -> None:

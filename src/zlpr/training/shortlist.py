@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from zlpr._errors import UserError
 from zlpr.models.feature_config import FeatureConfig
@@ -55,6 +55,9 @@ class ShortlistConfig(TrainingConfig):
 
         super().__post_init__()
         check_above_zero(self, ("regularisation", "candidates", "negatives"))
+        if self.label_texts not in get_args(LabelTexts):
+            ways = ", ".join(get_args(LabelTexts))
+            raise UserError(f"label_texts {self.label_texts!r}: expected one of {ways}")
         loss = registry.info(self.loss)
         if loss.over_batch or loss.needs_label_counts or not (loss.convex and loss.smooth):
             fitting = (

@@ -23,7 +23,7 @@ function make(tag, attributes = {}, ...children) {
 const percent = (share) => {
   if (share < 0.001) return "<0.1%";
   if (share > 0.999) return ">99.9%";
-  return `${Number((100 * share).toFixed(share < 0.0995 ? 1 : 0))}%`;
+  return `${Number((100 * share).toFixed(share < 0.0995 || share > 0.994 ? 1 : 0))}%`;
 };
 const number = (value, digits = 3) => (value === null || value === undefined || Number.isNaN(value) ? "–" : value.toFixed(digits).replace("-", "−"));
 const count = (many, one) => `${many.toLocaleString("en")} ${one}${many === 1 ? "" : "s"}`;
