@@ -328,6 +328,24 @@ def test_a_thousand_labels_and_one_called_script(open_page, models):
     assert page.faults == []
 
 
+def test_a_list_that_is_taller_than_an_element_can_be_is_reached_to_its_end(open_page):
+    page = open_page()
+    settle(page, "labels")
+    last, below = page.evaluate(
+        """() => {
+          labelOrder = Array.from({ length: 1000000 }, (_, place) => place % 12);
+          labelRows.show(1000000);
+          const box = document.getElementById('label-rows');
+          box.scrollTop = box.scrollHeight;
+          labelRows.draw();
+          const last = Math.max(...labelRows.made.keys()), row = labelRows.made.get(last);
+          return [last, row.getBoundingClientRect().bottom - box.getBoundingClientRect().bottom];
+        }"""
+    )
+    assert last == 999_999
+    assert abs(below) < 3
+
+
 def test_a_server_that_goes_away_is_said_and_its_return_noticed(open_page, models):
     limits = Limits()
     with running(create_app({"first": models["first"]}, limits=limits), limits) as (_, port):

@@ -188,6 +188,7 @@ def review(
     collected = _Collected(thresholds, most_cells, len(data) * len(model.label_names))
     for start, block in _blocks(model, data, progress):
         collected.add(start, block, data.labels[start : start + len(block.scores)])
+    collected.settle()
     empty = empty_of(model.record)
     decided = _stack(collected.decided, len(model.label_names))
     return Review(
@@ -320,7 +321,9 @@ class _Collected:
     """What is kept of the blocks as they pass."""
 
     def __init__(self, thresholds: list[float] | None, most_cells: int, cells: int) -> None:
+        # Twice as many as wanted from each block, for the common floor is the highest of them.
         self.share = 1.0 if cells <= most_cells else min(1.0, 2 * most_cells / cells)
+        self.most_cells = most_cells
         self.lowest = None if thresholds is None else np.array(thresholds, dtype=np.float32)
         self.floor = -np.inf
         self.decided: list[Matrix] = []
@@ -370,6 +373,13 @@ class _Collected:
         lowest = np.full(len(rows), np.finfo(np.float32).min, dtype=np.float32)
         nothing = np.zeros(len(rows), dtype=np.float32)
         self._errors.append((rows + start, columns, lowest, nothing, np.zeros(len(rows), bool)))
+
+    def settle(self) -> None:
+        """Raise the common floor until no more cells are above it than are wanted."""
+        values = np.concatenate([part[2] for part in self._cells]) if self._cells else np.zeros(0)
+        if self.share < 1 and len(values) > self.most_cells:
+            wanted = float(np.partition(values, -self.most_cells)[-self.most_cells])
+            self.floor = max(self.floor, wanted)
 
     def floors(self, num_labels: int) -> NDArray[np.float64]:
         """The lowest threshold of each label that the cells are exact for."""

@@ -136,6 +136,8 @@ const link = (more) => `${location.origin}${location.pathname}${hash(more)}`;
 
 // ---- long lists: only what is in sight exists ---------------------------------------------------
 
+const TALLEST = 30000000;  // pixels; browsers end at 33 million
+
 class Rows {
   constructor(box, render) {
     this.box = box; this.render = render; this.count = 0; this.made = new Map();
@@ -147,23 +149,28 @@ class Rows {
   measure() { return parseFloat(getComputedStyle(this.box).getPropertyValue("--row")) * 16 || 40; }
   show(many, { keepPlace = true } = {}) {
     this.count = many; this.height = this.measure();
-    this.inner.style.height = `${many * this.height}px`;
+    this.inner.style.height = `${Math.min(many * this.height, TALLEST)}px`;
     this.inner.replaceChildren(); this.made.clear();
     if (!keepPlace) this.box.scrollTop = 0;
     this.draw();
   }
   draw() {
-    const first = Math.max(0, Math.floor(this.box.scrollTop / this.height) - 3);
-    const last = Math.min(this.count, Math.ceil((this.box.scrollTop + this.box.clientHeight) / this.height) + 3);
+    const whole = this.count * this.height, sight = this.box.clientHeight;
+    // Where the rows are taller than an element can be, the scroll bar's steps are longer than a pixel.
+    const stretch = whole > TALLEST ? (whole - sight) / (TALLEST - sight) : 1;
+    const from = this.box.scrollTop * stretch, shift = this.box.scrollTop - from;
+    const first = Math.max(0, Math.floor(from / this.height) - 3);
+    const last = Math.min(this.count, Math.ceil((from + sight) / this.height) + 3);
     for (const [place, row] of this.made) if (place < first || place >= last) { row.remove(); this.made.delete(place); }
+    if (shift) for (const [place, row] of this.made) row.style.top = `${place * this.height + shift}px`;
     for (let place = first; place < last; place++) {
       if (this.made.has(place)) continue;
       const row = this.render(place);
       row.classList.add("row");
-      row.style.top = `${place * this.height}px`;
+      row.style.top = `${place * this.height + shift}px`;
+      const after = [...this.made.keys()].filter((other) => other > place);
+      this.inner.insertBefore(row, after.length ? this.made.get(Math.min(...after)) : null);
       this.made.set(place, row);
-      const next = [...this.inner.children].find((other) => parseFloat(other.style.top) > place * this.height);
-      this.inner.insertBefore(row, next ?? null);
     }
   }
 }
