@@ -10,6 +10,7 @@ same text.
 """
 
 import argparse
+import json
 import resource
 import subprocess
 import sys
@@ -53,16 +54,23 @@ def main() -> None:
     parser.add_argument("folder")
     parser.add_argument("--text", default="Arrived broken, and nobody answers.")
     parser.add_argument("--runs", type=int, default=9)
+    parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
+    figures: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "model.onnx"
         export(load(args.folder), path)
-        print(f"{path.stat().st_size / 1e6:.1f} MB")
+        figures["megabytes"] = path.stat().st_size / 1e6
         arguments = [str(path), args.folder, args.text]
         for name, code in CODE.items():
-            taken, processor = seconds(code, arguments, args.runs)
-            bar = f"  bar {BAR}: {'met' if taken < BAR else 'missed'}" if name == "answer" else ""
-            print(f"{name:8} {taken:.3f} s, processor {processor:.3f} s{bar}")
+            figures[name], figures[f"{name}_processor"] = seconds(code, arguments, args.runs)
+    if args.json:
+        print(json.dumps({**figures, "bar": BAR, "met": figures["answer"] < BAR}, indent=2))
+        return
+    print(f"{figures['megabytes']:.1f} MB")
+    for name in CODE:
+        print(f"{name:8} {figures[name]:.3f} s, processor {figures[f'{name}_processor']:.3f} s")
+    print(f"answer in {BAR} s: {'met' if figures['answer'] < BAR else 'missed'}")
 
 
 if __name__ == "__main__":

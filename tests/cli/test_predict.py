@@ -409,6 +409,22 @@ def test_what_cannot_go_together_is_one_line(folder, tmp_path, arguments, messag
     assert message in capsys.readouterr().err
 
 
+def test_a_cluster_is_asked_for_the_same_parts(folder, parts, tmp_path, monkeypatch, capsys):
+    asked = {}
+
+    def on_cluster(request, sources, out, **options):
+        asked.update(options, request=request, sources=sources, out=out)
+        return 2
+
+    monkeypatch.setattr("zlpr.integrations.ray.predict_parts", on_cluster)
+    command = ["predict", folder, "--file", parts, "--ray", "auto", "--out", str(tmp_path / "o.ut")]
+    assert main([*command, "--workers", "3", "--top", "2"]) == 0
+    assert "wrote 2 parts" in capsys.readouterr().err
+    assert (asked["address"], asked["workers"], asked["overwrite"]) == ("auto", 3, False)
+    assert [path.name for path in asked["sources"]] == ["part-0.parquet", "part-1.parquet"]
+    assert asked["request"].decision["top"] == 2
+
+
 def test_flags_that_say_nothing_here_are_named(folder, capsys):
     assert main(["predict", str(folder), "a text", "--labels", "tags", "--label-names", "x"]) == 0
     err = capsys.readouterr().err

@@ -1,64 +1,22 @@
-"""In a graph every rule decides as in the package, and probabilities are the same."""
-
-import dataclasses
-import functools
+"""In a graph every rule decides as in the package."""
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 pytest.importorskip("onnxruntime", reason="exported files run in onnxruntime")
 
 from tests.serving.graphs import run
+from tests.serving.scores import FEATURES, LABELS, data, decided, fitted
 from zlpr import UserError, decoding
 from zlpr.decoding import Calibrator, ProbabilityFloor
-from zlpr.decoding._rule import Validation
-from zlpr.decoding._score_cells import ScoreCells
-from zlpr.decoding.set_posterior import SetPosterior
 from zlpr.serving.export_graph import Graph
 from zlpr.serving.export_rules import (
     Sample,
     add_decision,
-    add_probabilities,
     condense_dense,
     condense_sparse,
     exportable_rules,
 )
-
-LABELS, FEATURES = 9, 300
-
-
-@functools.cache
-def data():
-    """Labels that depend on each other, scores that know them in part, and sparse features."""
-    random = np.random.default_rng(0)
-    topic = random.integers(4, size=600)
-    chances = random.random((4, LABELS)) ** 3
-    true = random.random((600, LABELS)) < chances[topic]
-    scores = (2.5 * true - 2 + random.normal(size=true.shape)).astype(np.float32)
-    features = sparse.random_array((600, FEATURES), density=0.05, rng=random, format="csr")
-    return true, scores, features.astype(np.float32)
-
-
-def fitted(name: str, metric: str) -> decoding.Rule:
-    true, scores, features = data()
-    return decoding.create(name).fit(
-        true[:300], scores[:300], metric, train_labels=true[:300], features=features[:300]
-    )
-
-
-def decided(rule: decoding.Rule, scores, features=None) -> np.ndarray:
-    """What the graph of a rule decides."""
-    graph = Graph()
-    width = scores.shape[1]
-    sample = Sample(graph.input("scores", np.float32, ("batch", width)), width)
-    given = {"scores": scores}
-    if features is not None:
-        columns = graph.input("features", np.float32, ("batch", features.shape[1]))
-        sample.condensed = lambda: condense_dense(columns, features.shape[1])
-        given["features"] = features.toarray()
-    graph.output("decision", add_decision(sample, rule), ("batch", width))
-    return run(graph, **given)["decision"]
 
 
 @pytest.mark.parametrize("metric", ["micro_f1", "macro_f1"])
@@ -70,18 +28,6 @@ def test_every_rule_decides_as_in_the_package(name, metric):
     expected = rule(scores[300:], features=rest)
     assert expected.any()
     np.testing.assert_array_equal(decided(rule, scores[300:], rest), expected)
-
-
-@pytest.mark.parametrize(
-    "metric", ["subset_accuracy", "example_f1", "jaccard", "hamming_loss", "weighted_f1"]
-)
-@pytest.mark.parametrize("empty", ["paper", "sklearn"])
-def test_label_sets_are_decided_for_every_metric(metric, empty):
-    true, scores, _ = data()
-    rule = decoding.LabelSets().fit(
-        true[:300], scores[:300], metric, empty=empty, train_labels=true[:300]
-    )
-    np.testing.assert_array_equal(decided(rule, scores[300:]), rule(scores[300:]))
 
 
 @pytest.mark.parametrize("samples", [1, 7])
@@ -115,39 +61,6 @@ def test_a_floor_stands_on_any_rule():
     found = decided(floor, scores)
     np.testing.assert_array_equal(found, floor(scores))
     assert (found != floor.rule(scores)).any()
-
-
-def probabilities_of(made, scores) -> np.ndarray:
-    graph = Graph()
-    sample = Sample(graph.input("scores", np.float32, ("batch", LABELS)), LABELS)
-    graph.output("probabilities", add_probabilities(sample, made), ("batch", LABELS))
-    return run(graph, scores=scores)["probabilities"]
-
-
-def test_probabilities_are_those_of_the_package():
-    true, scores, _ = data()
-    posterior = SetPosterior()
-    posterior.learn(Validation.check(true[:300], scores[:300], "micro_f1", "paper", true[:300]))
-    centres = posterior.calibrator.log_odds(scores[:3]).astype(np.float64).tolist()
-    sets = len(posterior.seen.sets)
-    cells = ScoreCells(centres, [[0, 0, 5], [1, 1, 9], [1, sets - 1, 2]], 3.0, sets)
-    in_cells = dataclasses.replace(posterior, cells=cells)
-    assert (abs(in_cells(scores[300:]) - posterior(scores[300:])) > 0.01).any()
-    calibrator = Calibrator().fit(true[:300], scores[:300])
-    for made in (Calibrator(), calibrator, posterior, in_cells):
-        found = probabilities_of(made, scores[300:])
-        assert found.dtype == np.float32
-        np.testing.assert_allclose(found, made(scores[300:]), atol=1e-6)
-
-
-def test_a_posterior_that_decides_and_gives_probabilities_stands_in_the_graph_once():
-    rule = fitted("label_sets", "micro_f1")
-    graph = Graph()
-    sample = Sample(graph.input("scores", np.float32, ("batch", LABELS)), LABELS)
-    add_probabilities(sample, rule.posterior)
-    before = len(graph.nodes)
-    add_decision(sample, rule)
-    assert len(graph.nodes) < before + 20
 
 
 def test_sparse_features_are_condensed_as_dense_ones_are():

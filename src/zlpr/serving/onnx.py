@@ -12,19 +12,25 @@ becomes features as `text_features` writes it down, which is all that a program 
 runtime of ONNX; an encoder's file needs the package `tokenizers` for its tokens.
 """
 
+from __future__ import annotations
+
 import json
 import math
 import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Inputs = dict[str, NDArray[Any]]
+if TYPE_CHECKING:  # each thousandth of a second counts from here to the first answer
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    Inputs = dict[str, NDArray[Any]]
+
 CELLS_AT_ONCE = 1 << 24
 """Entries times labels that are computed together: 64 MB."""
 ROWS_AT_ONCE = 64
@@ -41,14 +47,8 @@ class View:
     def __init__(self, view: dict[str, Any], first: int) -> None:
         self.symbols = view["symbols"]
         self.shortest, self.longest = view["ngrams"]
-        texts = 1.0 + view["num_texts"]
-        # The column of each n-gram, and how much it weighs: the rarer, the more.
-        self.terms = {
-            term: (column, 1.0 + math.log(texts / (1.0 + count)))
-            for column, (term, count) in enumerate(
-                zip(view["terms"], view["counts"], strict=True), start=first
-            )
-        }
+        self.first, self.counts, self.num_texts = first, view["counts"], view["num_texts"]
+        self.places = dict(zip(view["terms"], range(len(view["terms"])), strict=True))
 
     def runs(self, text: str) -> Iterator[Sequence[str]]:
         """Symbols in a row that n-grams are made of; none crosses from one run to the next."""
@@ -60,6 +60,10 @@ class View:
         else:
             yield re.sub(r"\s\s+", " ", lower)
 
+    def rarity(self, place: int) -> float:
+        """What an n-gram weighs that was in so many of the training texts: the rarer, the more."""
+        return 1.0 + math.log((1.0 + self.num_texts) / (1.0 + self.counts[place]))
+
     def features(self, text: str) -> tuple[list[int], list[float]]:
         """Columns and values of a text's n-grams; the values have length one."""
         joint = " " if self.symbols == "word" else ""
@@ -69,9 +73,9 @@ class View:
             for size in range(self.shortest, self.longest + 1)
             for start in range(len(run) - size + 1)
         )
-        known = [(*self.terms[term], count) for term, count in found.items() if term in self.terms]
-        columns = [column for column, _, _ in known]
-        values = [weight * (1.0 + math.log(count)) for _, weight, count in known]
+        known = [(self.places[term], found[term]) for term in found if term in self.places]
+        columns = [self.first + place for place, _ in known]
+        values = [self.rarity(place) * (1.0 + math.log(count)) for place, count in known]
         length = math.sqrt(sum(value * value for value in values))
         return columns, [value / length for value in values]
 

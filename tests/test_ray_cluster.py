@@ -1,0 +1,17 @@
+import pytest
+
+from zlpr import UserError
+from zlpr._ray_cluster import connect, reason_of
+
+pytest.importorskip("ray", reason="the extra that this is for")
+
+
+def test_where_nobody_answers_is_said_at_once():
+    for address in ("127.0.0.1:1", "ray://127.0.0.1:1"):
+        with pytest.raises(UserError, match=f"no Ray cluster at {address}: Connection refused"):
+            connect(address)
+
+
+def test_the_last_line_of_a_remote_error_is_its_reason():
+    assert reason_of(ValueError("Traceback\n  at worker\nKeyError: 'text'\n")) == "KeyError: 'text'"
+    assert reason_of(ValueError()) == "ValueError"
