@@ -278,6 +278,19 @@ def test_few_labels_have_none(place, capsys):
     assert "ps_precision_at_1" not in found["metrics"]
 
 
+def test_figures_do_not_depend_on_how_many_samples_are_held_at_a_time(place, capsys, monkeypatch):
+    command = ["evaluate", str(place / "m"), str(place / "test.jsonl"), "--json"]
+    assert main(command) == 0
+    whole = json.loads(capsys.readouterr().out)
+    monkeypatch.setattr("zlpr.cli.evaluate.CELLS_AT_ONCE", 7 * len(whole["labels"]))
+    assert main(command) == 0
+    in_blocks = json.loads(capsys.readouterr().out)
+    assert in_blocks["labels"] == whole["labels"]
+    assert in_blocks["metrics"] == pytest.approx(whole["metrics"], rel=1e-12)
+    for error in ("expected_calibration_error", "label_calibration_error"):
+        assert in_blocks[error] == pytest.approx(whole[error], rel=1e-6)
+
+
 @pytest.mark.parametrize("flag", [["--threshold", "1"], ["--top", "2"], ["--min-probability", "0"]])
 def test_two_decisions_at_once_are_refused(place, capsys, flag):
     given = ["evaluate", str(place / "m"), str(place / "test.jsonl"), "--zero-bound", *flag]

@@ -3,6 +3,7 @@ import pytest
 
 from zlpr._errors import UserError
 from zlpr.decoding import (
+    ReliabilityCurve,
     expected_calibration_error,
     label_calibration_error,
     reliability_curve,
@@ -70,3 +71,15 @@ def test_cells_near_zero_swamp_the_one_error_and_not_the_other():
 
 def test_no_label_announced_and_none_true_is_no_error():
     assert label_calibration_error(np.zeros((3, 2)), np.zeros((3, 2))) == 0.0
+
+
+def test_curves_of_parts_join_to_that_of_the_whole():
+    random = np.random.default_rng(0)
+    probabilities = random.random((60, 7)) ** 3
+    truth = random.random((60, 7)) < probabilities
+    whole = reliability_curve(truth, probabilities)
+    parts = [reliability_curve(truth[r], probabilities[r]) for r in (slice(0, 1), slice(1, 60))]
+    joined = ReliabilityCurve.joined(parts)
+    np.testing.assert_array_equal(joined.count, whole.count)
+    np.testing.assert_allclose(joined.observed, whole.observed)
+    np.testing.assert_allclose(joined.predicted, whole.predicted)

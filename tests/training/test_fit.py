@@ -18,6 +18,7 @@ from zlpr.decoding import (
     weigh,
 )
 from zlpr.training import TrainingConfig, fit
+from zlpr.training.solvers import memory_of_fit
 
 
 def test_the_decoder_and_the_calibrator_are_fitted_on_validation():
@@ -213,3 +214,18 @@ def test_settings_for_texts_are_refused_where_there_are_none():
     config = TrainingConfig.of({"features": {"analyzer": "char", "min_count": 1}})
     with pytest.raises(UserError, match="analyzer, min_count: for texts, and this data holds feat"):
         fit(data, data, config)
+
+
+@pytest.mark.parametrize("model", ["linear", "powerset", "mmp", "chain", "knn"])
+def test_a_training_that_would_not_fit_is_refused_before_it_starts(model, monkeypatch):
+    train, validation, _ = fitted.parts()
+    monkeypatch.setattr("zlpr._memory.available_memory", lambda: 1_000)
+    said = rf"training {model} on .* samples with 12 labels would take about .* or the model short"
+    with pytest.raises(UserError, match=said):
+        fit(train, validation, TrainingConfig.of({"model": model}))
+
+
+def test_memory_grows_with_features_times_labels():
+    small, wide = (memory_of_fit(100, features, 1_000) for features in (10_000, 30_000))
+    assert 2.5 < wide / small < 3.5
+    assert memory_of_fit(5_600, 400_000, 9_021) > 100e9  # a thesaurus: not even 100 GB are enough

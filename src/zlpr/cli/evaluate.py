@@ -1,6 +1,7 @@
 """`zlpr evaluate`: a trained model's figures on labelled data, and the labels it does worst on."""
 
 import argparse
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -138,6 +139,17 @@ def _part(data: "Dataset", part: str | None) -> "Dataset":
     return chosen
 
 
+CELLS_AT_ONCE = 2**25
+"""Scores that are held at a time: some hundred megabytes with what is made of them."""
+
+
+def _blocks(data: "Dataset") -> Iterator[slice]:
+    """Rows whose scores fit in memory, whatever the number of samples."""
+    size = max(1, CELLS_AT_ONCE // max(1, data.num_labels))
+    for start in range(0, len(data), size):
+        yield slice(start, start + size)
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """What a model does on data: the figures, each label's, and how far probabilities hold."""
@@ -167,18 +179,21 @@ class Evaluation:
             frequencies = frequencies_of(model.record.frequencies, a=propensity[0], b=propensity[1])
         except ValueError as fault:
             raise UserError(f"--propensity: {fault}") from None
-        read = model.read(data.inputs)
-        scores = model.score(read)
         rule = decoding.create("zero") if zero_bound else model.decoder
-        predicted = rule(scores, features=model.features(read))
         figures = metrics.MetricSet(data.num_labels, empty=empty, frequencies=frequencies)
-        figures.update(data.labels, scores, predicted)
+        curves = []
+        for rows in _blocks(data):
+            read = model.read(data.inputs[rows])
+            scores = model.score(read)
+            labels = data.labels[rows]
+            figures.update(labels, scores, rule(scores, features=model.features(read)))
+            curves.append(decoding.reliability_curve(labels, model.calibrator(scores)))
         return cls(
             data,
             figures.compute(),
             figures.label_report(),
             figures.by_frequency(),
-            decoding.reliability_curve(data.labels, model.calibrator(scores)),
+            decoding.ReliabilityCurve.joined(curves),
             empty,
         )
 

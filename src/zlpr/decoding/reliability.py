@@ -1,5 +1,6 @@
 """How far probabilities can be trusted: what was announced against what came true."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -57,6 +58,18 @@ class ReliabilityCurve:
         """
         labels = np.nan_to_num(self.observed + self.predicted) * self.count
         return float(np.average(self._gaps, weights=labels)) if labels.any() else 0.0
+
+    @classmethod
+    def joined(cls, curves: Sequence["ReliabilityCurve"]) -> "ReliabilityCurve":
+        """The curve of all samples, from those of some samples each, with the same bins."""
+        first, count = curves[0], np.sum([curve.count for curve in curves], axis=0)
+
+        def mean(name: str) -> Values:
+            sums = [np.nan_to_num(getattr(curve, name)) * curve.count for curve in curves]
+            with np.errstate(invalid="ignore"):
+                return np.asarray(np.sum(sums, axis=0) / count)
+
+        return cls(first.lower, first.upper, mean("predicted"), mean("observed"), count)
 
     @property
     def _gaps(self) -> Values:

@@ -82,11 +82,13 @@ class ModelTrainer(abc.ABC):
         packages: whose versions a run record names, beside those that every kind uses.
         on_accelerator: whether it trains on a graphics card where there is one.
         resumes: whether a killed run of a comparison is worth resuming from a checkpoint.
+        scores_all_labels: whether its models score every label of a sample, and not candidates.
     """
 
     packages: tuple[str, ...] = ()
     on_accelerator: bool = False
     resumes: bool = False
+    scores_all_labels: bool = True
 
     def faults(self, model: str) -> list[str]:
         """Why a model cannot be trained here, as far as that can be known before any data."""
@@ -103,6 +105,10 @@ class ModelTrainer(abc.ABC):
     @abc.abstractmethod
     def read(self, train: "Dataset", validation: "Dataset", config: Any) -> ReadInputs:
         """The inputs of both parts, as the model reads them; learned on the training part alone."""
+
+    def memory(self, train: "Dataset", config: Any, inputs: Any) -> int:
+        """Bytes that training takes beside the inputs, by an estimate; 0 where nobody knows."""
+        return 0
 
     @abc.abstractmethod
     def train(

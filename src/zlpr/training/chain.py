@@ -62,6 +62,11 @@ class ChainConfig(TrainingConfig):
 class ChainTrainer(FeatureTrainer):
     """Fits logistic links, one label after another, by the linear model's solver."""
 
+    def memory(self, train: "Dataset", config: ChainConfig, inputs: "ExtractedFeatures") -> int:
+        """The weights of all links of all chains, at the best regularisation so far and now."""
+        width = int(inputs.train.shape[1]) + train.num_labels + 1
+        return 2 * 4 * config.chains * width * train.num_labels
+
     def train(
         self,
         train: "Dataset",

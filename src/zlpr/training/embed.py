@@ -104,6 +104,12 @@ class EmbedTrainer(ModelTrainer):
 
         return embed_parts(train, validation, config)
 
+    def memory(self, train: "Dataset", config: EmbedConfig, inputs: "EmbeddedFeatures") -> int:
+        """As for the linear model, with the embeddings' columns."""
+        from zlpr.training.solvers import memory_of_fit
+
+        return memory_of_fit(len(train), inputs.train.shape[1], train.num_labels)
+
     def train(
         self,
         train: "Dataset",

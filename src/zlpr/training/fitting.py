@@ -6,10 +6,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from zlpr import decoding
 from zlpr._counted import counted
 from zlpr._errors import UserError
+from zlpr._memory import require_memory
 from zlpr.data import Dataset
 from zlpr.metrics import LabelFrequencies
 from zlpr.models.base import FittedModel, TrainingRecord
@@ -109,6 +111,7 @@ def fit_parts(
     check_data(parts, config)
     trainer = trainer_of(config.model)
     inputs = inputs or trainer.read(parts.train, parts.validation, config)
+    check_memory(parts, config, inputs)
     try:
         trained = trainer.train(
             parts.train,
@@ -189,6 +192,27 @@ def check_data(parts: Parts, config: TrainingConfig) -> None:
     if parts.train.texts is None and "features" not in kind_of(config.model).reads:
         raise UserError(f"model {config.model!r} reads texts, and this data holds features")
     parts.check()
+
+
+BYTES_A_SCORE = 32
+"""Of memory for each score of a part, with probabilities, ranks and what rules are fitted by."""
+
+
+def check_memory(parts: Parts, config: TrainingConfig, inputs: Any) -> None:
+    """Refuse a training that would not fit into memory, with numbers and a way out."""
+    trainer, labels = trainer_of(config.model), parts.train.num_labels
+    needed = trainer.memory(parts.train, config, inputs)
+    if trainer.scores_all_labels:
+        judged = [len(part) for part in (parts.validation, parts.test) if part is not None]
+        needed += BYTES_A_SCORE * labels * max(judged)
+    others = ["fewer features (max_features)"] if parts.train.texts is not None else []
+    others += ["the model shortlist, which scores candidates"] if trainer.scores_all_labels else []
+    require_memory(
+        f"training {config.model} on {counted(len(parts.train), 'sample')} with "
+        f"{counted(labels, 'label')}",
+        needed,
+        f"take {' or '.join(others)}" if others else "take fewer samples or labels",
+    )
 
 
 def settings_for_texts(config: TrainingConfig) -> list[str]:

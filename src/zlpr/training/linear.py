@@ -58,6 +58,12 @@ class LinearConfig(TrainingConfig):
 class LinearTrainer(FeatureTrainer):
     """Fits one linear layer over features, at a regularisation that validation chooses."""
 
+    def memory(self, train: "Dataset", config: LinearConfig, inputs: "ExtractedFeatures") -> int:
+        """Weights and past steps of all labels at once."""
+        from zlpr.training.solvers import memory_of_fit
+
+        return memory_of_fit(len(train), inputs.train.shape[1], train.num_labels)
+
     def train(
         self,
         train: "Dataset",

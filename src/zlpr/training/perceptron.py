@@ -44,6 +44,12 @@ class PerceptronConfig(TrainingConfig):
 class PerceptronTrainer(FeatureTrainer):
     """Moves the weights by each sample whose labels are not above all others."""
 
+    def memory(
+        self, train: "Dataset", config: PerceptronConfig, inputs: "ExtractedFeatures"
+    ) -> int:
+        """Weights, the sum of their moves and a mean in 64 bits, and the best in 32."""
+        return (3 * 8 + 3 * 4) * int(inputs.train.shape[1]) * train.num_labels
+
     def train(
         self,
         train: "Dataset",

@@ -66,6 +66,16 @@ class PowersetConfig(TrainingConfig):
 class PowersetTrainer(FeatureTrainer):
     """Fits a softmax over label sets by the linear model's solver."""
 
+    def memory(self, train: "Dataset", config: PowersetConfig, inputs: "ExtractedFeatures") -> int:
+        """As for a linear model with a label for each label set, the most of any subset."""
+        from zlpr.training.solvers import memory_of_fit
+
+        sets = max(
+            len(label_sets(train.labels, labels)[0])
+            for labels in draw_subsets(train.num_labels, config)
+        )
+        return memory_of_fit(len(train), inputs.train.shape[1], sets)
+
     def train(
         self,
         train: "Dataset",

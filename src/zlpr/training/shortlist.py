@@ -80,6 +80,8 @@ class ShortlistConfig(TrainingConfig):
 class ShortlistTrainer(ModelTrainer):
     """Centroids of the labels, and weights of each over the samples that it is a candidate of."""
 
+    scores_all_labels = False
+
     def reading(self, config: ShortlistConfig) -> str:
         """Features are learned from the texts by these settings alone."""
         return repr(config.features)

@@ -42,6 +42,8 @@ SHARE_OF_A_RESTART = 5e-3
 # above it, training goes in batches.
 MEMORY = 3 * 2**30
 _VECTORS = 8  # that a step needs besides its memory of past ones
+_VECTORS_IN_BATCHES = 9  # of Adam
+_BYTES_A_CELL = 16  # of scores, targets and what a loss makes of them
 _LONGEST_MEMORY, _SHORTEST_MEMORY = 6, 3
 # Cells of scores that a loss over the batch may see at once: some ten tensors of that size.
 MOST_CELLS_AT_ONCE = 2**26
@@ -389,6 +391,20 @@ def choose_solver(
             sample_weight=sample_weight,
         )
     return Batches(features, labels, config, epochs=max_iterations, sample_weight=sample_weight)
+
+
+def memory_of_fit(num_samples: int, num_features: int, num_labels: int) -> int:
+    """Bytes that a fit takes beside its features, by an estimate.
+
+    The numbers of vectors were measured (`python bench/memory.py`): what a step needs, the past
+    steps of L-BFGS or the moments of Adam, and the best weights so far.
+    """
+    vector = 4 * (num_features + 1) * num_labels
+    past = memory_of_past_steps(num_features, num_labels)
+    cells = num_samples * num_labels
+    if past < _SHORTEST_MEMORY or cells > MEMORY:
+        return _VECTORS_IN_BATCHES * vector + _BYTES_A_CELL * min(cells, LARGEST_BATCH * num_labels)
+    return (2 * past + _VECTORS + 1) * vector + _BYTES_A_CELL * cells
 
 
 def memory_of_past_steps(num_features: int, num_labels: int) -> int:
