@@ -40,6 +40,9 @@ RANKS = {**LINEAR, "decode": "label_count"}
 MODES = {
     "BR (BCE)": {**LINEAR, "loss": "bce"},
     "ZLPR": {**LINEAR, "loss": "zlpr"},
+    # The same with the second stage of those that only rank: what is the stage's, what the mode's.
+    "BR, label count": {**RANKS, "loss": "bce"},
+    "ZLPR, label count": {**RANKS, "loss": "zlpr"},
     "LR (LSEP)": {**RANKS, "loss": "lsep"},
     "Rank-SVM": {**RANKS, "loss": "ranking"},
     "MMP": {"model": "mmp", "decode": "label_count"},
@@ -82,7 +85,7 @@ METRICS = {
 }
 COSTS = {
     "seconds": "CPU seconds of a fit",
-    "predict_seconds": "CPU seconds for 300 samples",
+    "predict_seconds": "CPU seconds to score",
     "weights": "numbers held by the model",
     "megabytes": "MB held while fitting",
 }
@@ -323,7 +326,7 @@ def print_set(data: str, rows: list[dict]) -> None:
 
 def why_not(row: dict) -> str:
     """What stands where figures would."""
-    return f"over {row['longer_than']:g} s" if "longer_than" in row else "failed"
+    return f"over {row['longer_than']:g} s" if "longer_than" in row else row["error"]
 
 
 def percent(row: dict, metric: str, rivals: list[dict]) -> str:
@@ -357,7 +360,7 @@ def write_csv(records: list[dict], path: Path) -> None:
         rows.writerow(columns)
         for record in records:
             values = (record.get(column, "") for column in columns)
-            rows.writerow([round(v, 4) if isinstance(v, float) else v for v in values])
+            rows.writerow([f"{v:.4g}" if isinstance(v, float) else v for v in values])
 
 
 def draw_growth(growth: list[dict], path: Path) -> None:
@@ -392,7 +395,8 @@ def draw_modes(records: list[dict], path: Path) -> None:
         panel.set(title=name, xlabel="%")
         panel.grid(axis="y", color=GREY, linewidth=0.6)
     panels[0].set_yticks(range(len(MODES), 0, -1), list(MODES))
-    panels[0].legend(frameon=False, fontsize=7)
+    names_of_colours = panels[0].get_legend_handles_labels()
+    figure.legend(*names_of_colours, loc="outside lower center", ncols=2, frameon=False)
     figure.savefig(path, dpi=110)
 
 

@@ -55,6 +55,16 @@ def test_json_is_the_only_thing_on_standard_output(data, compared, capsys):
     assert 0 < entry["mean"] <= 1
 
 
+def test_every_mode_of_the_papers_introduction_is_planned_by_one_command(data, capsys):
+    models = ["--models", "linear", "powerset", "chain", "knn", "mmp"]
+    losses = ["--losses", "zlpr", "bce", "ranking", "bp_mll", "lsep"]
+    command = ["compare", "--data", str(data), *models, *losses, "--seeds", "1"]
+    assert main([*command, "--dry-run", "--json"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["missing"] == []
+    assert plan["runs"] == 5 + 4  # the linear model with each loss, the others without one
+
+
 def test_a_changed_grid_counts_only_its_own_records_and_says_so(data, compared, capsys):
     code = main(arguments(data, compared, "--minutes", "0", "--split", "stratified"))
     assert code == 2

@@ -86,6 +86,18 @@ def test_the_papers_preset_counts_empty_cases_as_the_paper_unless_told_otherwise
         TrainingConfig(empty="zero")
 
 
+def test_the_papers_preset_decides_at_zero_unless_told_otherwise():
+    def decode(**settings):
+        return TrainingConfig(model="hf:x", **settings).decode
+
+    assert decode() == "auto"
+    assert decode(preset="paper") == "zero"
+    assert decode(preset="paper", loss="dice2") == "zero"
+    assert decode(preset="paper", decode="label_sets") == "label_sets"
+    assert decode(preset="paper", top=2) == "auto"
+    assert decode(preset="paper", loss="lsep") == "auto"  # has no bound to keep
+
+
 def test_what_describes_rather_than_judges_cannot_choose():
     with pytest.raises(UserError, match="metric: no metric 'cardinality_predicted'"):
         TrainingConfig(metric="cardinality_predicted")
