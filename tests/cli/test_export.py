@@ -45,3 +45,11 @@ def test_mistakes_are_one_line(folder, tmp_path, capsys):
     assert main(["export", str(tmp_path / "none"), "--out", str(target)]) == 2
     assert capsys.readouterr().err.count("\n") == 2
     assert target.read_text() == "mine"
+
+
+def test_no_file_of_the_model_is_written_over(folder, capsys):
+    weights = folder / "model.safetensors"
+    before = weights.read_bytes()
+    assert main(["export", str(folder), "--out", str(weights), "--overwrite"]) == 2
+    assert "is read from" in capsys.readouterr().err
+    assert weights.read_bytes() == before

@@ -367,8 +367,10 @@ def test_a_pattern_of_parts_becomes_a_folder_of_parts(folder, parts, tmp_path, c
     assert made["stars"].to_pylist() == [3, 4]
     expected = zlpr.load(folder).predict(TEXTS[:2])
     assert [tuple(names) for names in made["predicted_labels"].to_pylist()] == expected
-    assert main(["predict", folder, "--file", parts, "--out", out]) == 0
-    assert "wrote 0 parts into" in capsys.readouterr().err
+    assert main(["predict", folder, "--file", parts, "--out", out, "--labels", "stars"]) == 0
+    said = capsys.readouterr().err
+    assert "wrote 0 parts into" in said
+    assert "--labels: for labels, and predict reads none" in said
     assert main(["predict", folder, "--file", parts, "--out", out, "--top", "1"]) == 2
     assert "--overwrite" in capsys.readouterr().err
     main(["predict", folder, "--file", parts])
@@ -388,6 +390,8 @@ def test_one_parquet_file_of_texts_lines_or_parts(folder, parts, tmp_path, monke
         assert made["text"].to_pylist() == TEXTS[:2]
         assert [tuple(names) for names in made["predicted_labels"].to_pylist()] == expected
         assert ("stars" in made.column_names) == ("--file" in arguments)
+        said = capsys.readouterr().err
+        assert said.count("text from 'text'") == (2 if "--file" in arguments else 0)
     (tmp_path / "other.csv").write_text("text\nrefund\n")
     before = out.read_bytes()
     assert main([*command, "--file", parts, "--file", str(tmp_path / "other.csv")]) == 2

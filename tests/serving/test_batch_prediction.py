@@ -189,3 +189,31 @@ def test_names_that_clash_are_refused(folder, parts, tmp_path):
     with pytest.raises(UserError, match="there is a column 'predicted_scores' already"):
         PartPredictor(request).predict(parts[0], tmp_path / "out.parquet")
     assert not (tmp_path / "out.parquet").exists()
+
+
+def test_columns_that_hold_no_nulls_are_as_any(folder, tmp_path):
+    fields = [
+        pyarrow.field("number", pyarrow.int64(), nullable=False),
+        pyarrow.field("text", pyarrow.string(), nullable=False),
+    ]
+    given = pyarrow.table({"number": range(12), "text": TEXTS}, schema=pyarrow.schema(fields))
+    parquet.write_table(given, tmp_path / "part.parquet")
+    assert predict_parts(Request(str(folder)), [tmp_path / "part.parquet"], tmp_path / "out") == 1
+    made = parquet.read_table(tmp_path / "out" / "part.parquet")
+    assert made["number"].to_pylist() == list(range(12))
+    assert made["text"].to_pylist() == TEXTS
+
+
+def test_a_stretch_of_bad_rows_alone_is_left_out(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("zlpr.data.formats.parquet.BATCH_ROWS", 3)
+    monkeypatch.setattr("zlpr.data.formats._arrow.BATCH_ROWS", 3)
+    texts = [None] * 4 + TEXTS[:2] + [None] * 3 + TEXTS[2:4]
+    source = tmp_path / "part.parquet"
+    parquet.write_table(pyarrow.table({"text": texts, "number": range(len(texts))}), source)
+    request = Request(str(folder), reading={"skip_bad_rows": True})
+    predict_parts(request, [source], tmp_path / "out")
+    made = parquet.read_table(tmp_path / "out" / "part.parquet")
+    assert made["number"].to_pylist() == [4, 5, 9, 10]
+    assert made["text"].to_pylist() == TEXTS[:4]
+    predicted = [tuple(names) for names in made["predicted_labels"].to_pylist()]
+    assert predicted == zlpr.load(folder).predict(TEXTS[:4])

@@ -1,6 +1,7 @@
 """An exported model scores, weighs and decides as the model itself, whatever its kind."""
 
 import copy
+import dataclasses
 
 import numpy as np
 import pytest
@@ -55,6 +56,18 @@ def test_powersets_score_labels_from_sets(set_scores, subset_size, tmp_path):
     features = modes.parts()[2].features
     assert_equal(model, features, tmp_path / "m.onnx")
     assert_equal(model, features, tmp_path / "sparse.onnx", sparse=True)
+
+
+@pytest.mark.parametrize("set_scores", ["mode", "marginal"])
+@pytest.mark.parametrize("always", [False, True])
+def test_a_label_of_no_set_or_of_all_does_not_spoil_a_powerset(set_scores, always, tmp_path):
+    model = copy.copy(models.of_features("powerset", set_scores=set_scores))
+    (softmax,) = model.softmaxes
+    sets = softmax.sets.copy()
+    sets[:, 1] = always
+    model.softmaxes = (dataclasses.replace(softmax, sets=sets),)
+    exported = assert_equal(model, modes.parts()[2].features, tmp_path / "m.onnx")
+    assert np.isfinite(exported.predict_scores(modes.parts()[2].features)).all()
 
 
 def test_sparse_and_dense_features_give_the_same(tmp_path):

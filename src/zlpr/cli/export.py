@@ -30,12 +30,14 @@ def run(args: argparse.Namespace) -> None:
     import onnx  # noqa: F401 - a missing package is said before anything is loaded
 
     from zlpr import load
+    from zlpr.models.folder import check_not_of_model
     from zlpr.serving.export import describe, export
 
+    target = Path(args.out)
+    check_not_of_model(target, Path(args.model))
     model = load(args.model)
     decide_by_hand(model, args)
     with progress(f"exporting {args.model}"):
         export(model, args.out, overwrite=args.overwrite, sparse=args.sparse)
-    target = Path(args.out)
     say(f"wrote {for_terminal(str(target))}: {describe(model)}")
     say(f'try it: python -m zlpr.serving.onnx {for_terminal(str(target))} "a text"')

@@ -96,6 +96,7 @@ def run(args: argparse.Namespace) -> None:
 
     if args.texts and args.file:
         raise UserError("give texts or --file, not both")
+    _doubt_flags(args)
     into_folder = _is_folder(args)
     args.file = [str(path) for path in find_files(args.file)]
     if into_folder:
@@ -103,7 +104,6 @@ def run(args: argparse.Namespace) -> None:
         return
     _check_out(args)
     _doubt_text(args.texts)
-    _doubt_flags(args)
     model = load(args.model)
     if args.csv or args.raw_csv:
         _check_separable(model)
@@ -216,7 +216,10 @@ def _write_parquet(model: "FittedModel", args: argparse.Namespace) -> None:
         if args.file:
             reader = PartPredictor(Request(args.model, reading=_reading(args)), model)
             for name in args.file:
-                yield from reader.rows(Path(name))
+                for place, part in enumerate(reader.rows(Path(name))):
+                    if not place:
+                        announce(name, part.read_as, error=True)
+                    yield part
             return
         for batch in _batches(args, None):
             yield Rows(batch.inputs, {"text": pyarrow.array(batch.inputs, pyarrow.string())})
@@ -256,7 +259,7 @@ def _lines_of_input(encoding: str) -> Iterator[str]:
 def _check_out(args: argparse.Namespace) -> None:
     """Refuse to write over a file that is there, above all over what is to be read."""
     from zlpr._atomic import is_special
-    from zlpr.models.folder import UNCHECKED, read_config
+    from zlpr.models.folder import check_not_of_model
 
     if args.out is None:
         return
@@ -267,11 +270,8 @@ def _check_out(args: argparse.Namespace) -> None:
         raise UserError(f"{target}: a folder; --out takes a file")
     if not target.exists():
         return
-    folder = Path(args.model)
-    files = read_config(folder).get("files")
-    names = (*UNCHECKED, *(files if isinstance(files, dict) else ()))
-    read = [*args.file, *(folder / name for name in names)]
-    if any(Path(path).exists() and target.samefile(path) for path in read):
+    check_not_of_model(target, Path(args.model))
+    if any(Path(path).exists() and target.samefile(path) for path in args.file):
         raise UserError(f"{target}: is read from; give --out another name")
     if not args.overwrite:
         raise UserError(f"{target}: is there already; choose another name, or --overwrite")

@@ -116,6 +116,19 @@ def load(folder: str | os.PathLike[str]) -> FittedModel:
         raise UserError(f"{path / CONFIG}: not a model this version can read ({reason})") from fault
 
 
+def check_not_of_model(target: Path, folder: Path) -> None:
+    """Refuse to write over a file that a model folder holds.
+
+    Raises:
+        UserError: `target` is one of its files.
+    """
+    files = read_config(folder).get("files")
+    names = (*UNCHECKED, *(files if isinstance(files, dict) else ()))
+    own = [folder / name for name in names]
+    if target.exists() and any(path.exists() and target.samefile(path) for path in own):
+        raise UserError(f"{target}: is read from; give --out another name")
+
+
 def read_config(folder: Path) -> dict[str, Any]:
     """The folder's config.json, or a line that says why it is none of ours."""
     if folder.is_file():

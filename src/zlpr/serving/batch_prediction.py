@@ -146,6 +146,7 @@ def _load(request: Request) -> FittedModel:
 
 def _with_own_columns(source: Path, blocks: Iterable[Any]) -> Iterator[Rows]:
     """Blocks of a Parquet file beside its own columns; rows that were left out are in neither."""
+    import pyarrow
     from pyarrow import parquet
 
     from zlpr.data.formats._arrow import BATCH_ROWS, open_file
@@ -154,7 +155,8 @@ def _with_own_columns(source: Path, blocks: Iterable[Any]) -> Iterator[Rows]:
         batches, first = file.iter_batches(batch_size=BATCH_ROWS), 1  # as the reader's blocks
         for block in blocks:
             batch = next(batches)
-            kept = batch.take([line - first for line in block.lines])
+            places = [line - first for line in block.lines]
+            kept = batch.take(pyarrow.array(places, pyarrow.int64()))  # of none left, too
             inputs: Any = block.features if block.texts is None else block.texts
             columns = dict(zip(batch.schema.names, kept.columns, strict=True))
             yield Rows(inputs, columns, block.columns)
@@ -162,6 +164,8 @@ def _with_own_columns(source: Path, blocks: Iterable[Any]) -> Iterator[Rows]:
 
 
 def _schema_of(source: Path) -> Any:
+    """Names and types of a file's columns; that some hold no nulls is not kept."""
+    import pyarrow
     from pyarrow import parquet
 
     from zlpr.data.files import check_file
@@ -169,7 +173,8 @@ def _schema_of(source: Path) -> Any:
 
     check_file(source)
     with arrow_faults(str(source), "Parquet"), open_file(source) as stream:
-        return parquet.read_schema(stream).remove_metadata()
+        held = parquet.read_schema(stream)
+    return pyarrow.schema([(column.name, column.type) for column in held])
 
 
 def write_predictions(

@@ -91,15 +91,13 @@ def _label_scores(logits: Value, part: SetSoftmax, kind: str) -> Value:
     lowest = logits.min(1, keep=True) - 1.0
     sides = []
     for held in (part.sets, ~part.sets):
-        apart = np.where(held, 0.0, -np.inf)  # (sets, labels)
-        block = logits.expand_dims(2) + apart
+        nothing = ~held.any(axis=0)  # such labels take all sets here, lest infinities meet
+        block = logits.expand_dims(2) + np.where(held | nothing, 0.0, -np.inf)
         top = block.max(1, keep=True)
-        nothing = top.equals(-np.inf).squeeze(1)
         joined = top.squeeze(1)
         if kind == "marginal":
-            finite = where(top.equals(-np.inf), top * 0.0 + 0.0, top)
-            joined = finite.squeeze(1) + (block - finite).apply("Exp").sum(1).apply("Log")
-        sides.append(where(nothing, joined * 0.0 + lowest, joined))
+            joined = joined + (block - top).apply("Exp").sum(1).apply("Log")
+        sides.append(where(logits.graph.constant(nothing, np.bool_), lowest, joined))
     return sides[0] - sides[1]
 
 
