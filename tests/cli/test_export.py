@@ -53,3 +53,13 @@ def test_no_file_of_the_model_is_written_over(folder, capsys):
     assert main(["export", str(folder), "--out", str(weights), "--overwrite"]) == 2
     assert "is read from" in capsys.readouterr().err
     assert weights.read_bytes() == before
+
+
+def test_texts_are_not_asked_for_where_features_are_read(tmp_path, capsys):
+    rows = [f"{i % 7},{i % 3},{'odd' if i % 2 else 'even'}" for i in range(60)]
+    (tmp_path / "table.csv").write_text("\n".join(["a,b,labels", *rows]) + "\n")
+    folder, target = str(tmp_path / "model"), str(tmp_path / "m.onnx")
+    table = [str(tmp_path / "table.csv"), "--features-columns", "a", "b", "--decode", "zero"]
+    assert main(["train", *table, "--out", folder]) == 0
+    assert main(["export", folder, "--out", target]) == 0
+    assert "try it" not in capsys.readouterr().out

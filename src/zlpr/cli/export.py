@@ -7,6 +7,7 @@ from zlpr._escape import for_terminal
 from zlpr.cli._console import say
 from zlpr.cli._decision import add_decision_arguments, decide_by_hand
 from zlpr.cli._progress import progress
+from zlpr.cli._reading import columns_of
 
 EXAMPLE = "zlpr export reviews-model --out reviews.onnx"
 
@@ -36,8 +37,10 @@ def run(args: argparse.Namespace) -> None:
     target = Path(args.out)
     check_not_of_model(target, Path(args.model))
     model = load(args.model)
+    columns = columns_of(model)
     decide_by_hand(model, args)
     with progress(f"exporting {args.model}"):
         export(model, args.out, overwrite=args.overwrite, sparse=args.sparse)
     say(f"wrote {for_terminal(str(target))}: {describe(model)}")
-    say(f'try it: python -m zlpr.serving.onnx {for_terminal(str(target))} "a text"')
+    if columns is None or columns.num_features is None:
+        say(f'try it: python -m zlpr.serving.onnx {for_terminal(str(target))} "a text"')

@@ -263,6 +263,8 @@ def _say_faults(app: FastAPI) -> None:
         first = fault.errors()[0]
         if first["type"] == "json_invalid":
             return said(400, "the body is not JSON")
+        if first["type"] == "model_attributes_type":
+            return said(400, "expected a JSON object, sent as Content-Type: application/json")
         place = ".".join(str(part) for part in first["loc"] if part != "body")[:100]
         return said(400, f"{place}: {first['msg']}" if place else first["msg"])
 
