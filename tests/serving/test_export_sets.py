@@ -61,3 +61,21 @@ def test_a_posterior_that_decides_and_gives_probabilities_stands_in_the_graph_on
     before = len(graph.nodes)
     add_decision(sample, rule)
     assert len(graph.nodes) < before + 20
+
+
+@pytest.mark.parametrize("metric", ["micro_f1", "example_f1"])
+def test_labels_that_training_never_saw_have_equal_scores_and_the_first_of_them_count(metric):
+    random = np.random.default_rng(0)
+    chances = random.random((4, 30)) ** 3
+    true = random.random((300, 30)) < chances[random.integers(4, size=300)]
+    true[:, 20:] = False
+    scores = (2.5 * true - 2 + random.normal(size=true.shape)).astype(np.float32)
+    scores[:, 20:] = -1.3  # more of them than there is room for among the labels in play
+    rule = decoding.LabelSets().fit(true[:200], scores[:200], metric, train_labels=true[:200])
+    graph = Graph()
+    sample = Sample(graph.input("scores", np.float32, ("batch", 30)), 30)
+    graph.output("probabilities", add_probabilities(sample, rule.posterior), ("batch", 30))
+    graph.output("decision", add_decision(sample, rule), ("batch", 30))
+    found = run(graph, scores=scores[200:])
+    np.testing.assert_allclose(found["probabilities"], rule.posterior(scores[200:]), atol=1e-6)
+    np.testing.assert_array_equal(found["decision"], rule(scores[200:]))

@@ -328,6 +328,18 @@ def test_a_thousand_labels_and_one_called_script(open_page, models):
     assert page.faults == []
 
 
+def test_rows_hold_what_stands_in_them(open_page, address):
+    page = open_page()
+    for tab in ("errors", "compare"):
+        settle(page, tab)
+        page.locator(f"#{tab.removesuffix('s')}-rows .clamp:not(:text('…'))").first.wait_for()
+        over = "rows => rows.map(row => row.scrollHeight - row.clientHeight)"
+        assert max(page.locator(f"#{tab} .sample-row").evaluate_all(over)) <= 1, tab
+    page.goto(f"{address}docs")
+    assert "POST /predict" in page.inner_text("main")
+    assert page.faults == []
+
+
 def test_a_list_that_is_taller_than_an_element_can_be_is_reached_to_its_end(open_page):
     page = open_page()
     settle(page, "labels")

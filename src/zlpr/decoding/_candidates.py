@@ -61,7 +61,7 @@ def propose(scores: Tensor, logits: Tensor, seen: SeenSets) -> Candidates:
         seen: sets of the training part.
     """
     width = min(scores.shape[1], MOST_IN_PLAY, max(IN_PLAY, 2 * seen.largest))
-    chances, labels = logits.topk(width, dim=1)
+    chances, labels = _first(logits, width)
     shown = scores.gather(1, labels)
     masks = torch.cat([_most_probable(chances), _prefixes(shown, min(seen.largest, width))], 1)
     best = _best_seen(logits, seen)
@@ -76,6 +76,22 @@ def propose(scores: Tensor, logits: Tensor, seen: SeenSets) -> Candidates:
     attraction = torch.cat([_attraction(free, labels, seen), seen.set_attraction[best.indices]], 1)
     counts = seen.how_often_or_never[places]
     return Candidates(labels, sets, keys, places, counts, attraction, valid)
+
+
+def _first(values: Tensor, count: int, *, largest: bool = True) -> tuple[Tensor, Tensor]:
+    """The largest or smallest of each row and their places; of equal ones the first.
+
+    `topk` takes any of equal ones, and labels that training never saw have equal scores.
+    """
+    # One more than wanted shows whether the last of them has an equal that is left out.
+    top, places = values.topk(min(count + 1, values.shape[1]), dim=1, largest=largest)
+    tied = (top[:, 1:] == top[:, :-1]).any(1)
+    top, places = top[:, :count], places[:, :count]
+    if tied.any():  # a stable sort of all rows would cost several times as much
+        ordered = values[tied].argsort(dim=1, descending=largest, stable=True)
+        places = places.index_put((tied,), ordered[:, :count])
+        top = values.gather(1, places)
+    return top, places
 
 
 def _key_size_impossible(
@@ -93,11 +109,11 @@ def _most_probable(logits: Tensor) -> Tensor:
     Leaving the most probable set costs the sum of the flipped labels' absolute log odds.
     """
     flips = min(FLIPS, logits.shape[1])
-    price, place = logits.abs().topk(flips, dim=1, largest=False)
+    price, place = _first(logits.abs(), flips, largest=False)
     changes = torch.arange(1 << flips)
     costs = price @ ((changes >> torch.arange(flips)[:, None]) & 1).double()
     wanted = FLIPPED if flips > ALL_SETS else 1 << flips
-    cheapest = costs.topk(wanted, dim=1, largest=False).indices
+    cheapest = _first(costs, wanted, largest=False)[1]
     flipped = ((cheapest[:, :, None] >> torch.arange(flips)) & 1) << place[:, None]
     best = ((logits > 0).long() << torch.arange(logits.shape[1])).sum(1, keepdim=True)
     return best ^ flipped.sum(2)
@@ -106,7 +122,7 @@ def _most_probable(logits: Tensor) -> Tensor:
 def _prefixes(scores: Tensor, largest: int) -> Tensor:
     """Bits of the first labels by score and by probability, from none to `largest`."""
     sizes = min(largest, LONGEST)
-    order = scores.topk(sizes, dim=1).indices if sizes else scores[:, :0].long()
+    order = _first(scores, sizes)[1] if sizes else scores[:, :0].long()
     by_score = (torch.ones_like(order) << order).cumsum(1)
     by_chance = ((1 << torch.arange(sizes + 1)) - 1).expand(len(scores), -1)
     return torch.cat([by_score, by_chance], 1)
@@ -134,8 +150,8 @@ class _BestSeen:
 def _best_seen(logits: Tensor, seen: SeenSets) -> _BestSeen:
     """Rank the seen sets by their log odds plus the logarithm of their count."""
     fit = torch.addmm(seen.how_often.log().float(), logits.float(), seen.columns)
-    best = fit.topk(min(SEEN, fit.shape[1]), dim=1)
-    return _BestSeen(fit, best.indices, best.values[:, -1:])
+    values, indices = _first(fit, min(SEEN, fit.shape[1]))
+    return _BestSeen(fit, indices, values[:, -1:])
 
 
 def _attraction(sets: Tensor, labels: Tensor, seen: SeenSets) -> Tensor:

@@ -8,7 +8,8 @@ from typing import Any
 _HEAD = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>zlpr: routes</title><link rel="stylesheet" href="/app.css"></head>
+<title>zlpr: routes</title><link rel="icon" href="data:,">
+<link rel="stylesheet" href="/app.css"></head>
 <body><header class="top"><h1>Routes</h1></header><main class="docs">
 <p>What programs can ask of this server. <a href="/">The page for people</a>,
 <a href="/openapi.json">the same as OpenAPI</a>.</p>
