@@ -60,7 +60,7 @@ def test_explanations_add_up_to_the_score(app):
         (b"\xff\xfe\x00", "parsing the body"),
         (b"[" * 90_000, "error"),
         (b"{}", "texts: Field required"),
-        (b"[]", "dictionary"),
+        (b"[]", "expected a JSON object"),
         (b'{"texts": "one"}', "texts: Input should be a valid list"),
         (b'{"texts": [1]}', "texts.0: Input should be a valid string"),
         (b'{"texts": ["a"], "model": "first"}', "model: Extra inputs"),
@@ -82,6 +82,7 @@ def test_what_cannot_be_read_is_refused_in_one_line(app, body, reason):
 def test_a_body_that_does_not_say_it_is_json_is_refused(app):
     answer = ask(app, "POST", "/predict", content=b'{"texts": ["a"]}')
     assert answer.status_code == 400
+    assert "Content-Type: application/json" in answer.json()["error"]
 
 
 @pytest.mark.parametrize(

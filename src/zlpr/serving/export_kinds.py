@@ -91,7 +91,8 @@ def _label_scores(logits: Value, part: SetSoftmax, kind: str) -> Value:
     lowest = logits.min(1, keep=True) - 1.0
     sides = []
     for held in (part.sets, ~part.sets):
-        nothing = ~held.any(axis=0)  # such labels take all sets here, lest infinities meet
+        nothing = np.asarray(~held.any(axis=0))
+        # Such a label takes all sets here, lest infinities meet.
         block = logits.expand_dims(2) + np.where(held | nothing, 0.0, -np.inf)
         top = block.max(1, keep=True)
         joined = top.squeeze(1)
