@@ -239,3 +239,11 @@ def test_bce_is_optax_summed_over_labels():
 def test_numbers_that_mean_nothing_are_refused(name, options, fault):
     with pytest.raises(ValueError, match=fault):
         in_jax(name)(jnp.zeros((1, 2)), jnp.array([[1.0, 0.0]]), **options)
+
+
+def test_a_mask_may_be_a_list():
+    scores, labels = jnp.array([[2.0, -1.0]]), jnp.array([[1, 0]])
+    found = ours.zlpr_loss(scores, labels, where=[True, False])
+    assert found == ours.zlpr_loss(scores, labels, where=jnp.array([True, False]))
+    with pytest.raises(ValueError, match="where must have the shape"):
+        ours.zlpr_loss(scores, labels, where=[True])

@@ -1,12 +1,17 @@
 """ML-kNN against its definition, sample by sample."""
 
+import json
 import math
 
 import numpy as np
+import pytest
 from scipy import sparse
 
+import zlpr
 from tests.models import modes
+from zlpr._errors import UserError
 from zlpr.models.knn import counts_of_neighbours, log_odds_by_count, nearest_samples
+from zlpr.training import TrainingConfig, fit
 
 
 def naive(features, labels, new, k, s):
@@ -45,3 +50,14 @@ def test_scores_are_those_of_the_definition() -> None:
         scores = np.take_along_axis(table, taken, axis=0)
         expected = naive(features, labels, np.asarray(new.features), 4, 1.0)
         np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("count", [10**30, -1, 0.5])
+def test_a_number_of_samples_that_nobody_has_is_one_line(tmp_path, count) -> None:
+    data = modes.data(50, 0)
+    config = TrainingConfig(model="knn", neighbours=3)
+    fit(data, modes.data(50, 1), config).model.save(tmp_path / "model")
+    path = tmp_path / "model" / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "training_samples": count}))
+    with pytest.raises(UserError, match="model"):
+        zlpr.load(tmp_path / "model")

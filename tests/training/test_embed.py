@@ -1,6 +1,8 @@
 """Embeddings beside n-grams: chosen on validation, trained by any loss, resumed, compared."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from tests import tiny
 from zlpr._errors import UserError
 from zlpr.models.card import refit_note
 from zlpr.models.embedding_cache import FOLDER
-from zlpr.training import TrainingConfig, fit
+from zlpr.training import TrainingConfig, cross_fitting, fit
 from zlpr.training.cross_fitting import fit_layer_in_folds
 from zlpr.training.embedded_features import embed_parts
 from zlpr.training.registry import trainer_of
@@ -146,3 +148,28 @@ def test_what_is_wrong_with_an_encoder_is_known_before_any_data(bert: Path, tmp_
     (fault,) = trainer.faults(f"embed:{tmp_path}")
     assert "no weights in" in fault
     assert trainer.fingerprint(f"embed:{bert}")
+
+
+def test_samples_of_a_group_are_left_out_together(
+    bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups = ["a", "", "b", "a", "", "b", "c"] * 3
+    fold = cross_fitting.assign_folds(len(groups), 3, 0, groups)
+    for group in "abc":
+        assert len({fold[row] for row, own in enumerate(groups) if own == group}) == 1
+    assert len({fold[row] for row, own in enumerate(groups) if not own}) == 3
+    with pytest.raises(UserError, match="all samples are of one group"):
+        cross_fitting.assign_folds(2, 2, 0, ["a", "a"])
+    seen = []
+
+    def spy(samples: int, folds: int, seed: int, groups: Any = None) -> Any:
+        seen.append(groups)
+        return assign(samples, folds, seed, groups)
+
+    assign = cross_fitting.assign_folds
+    monkeypatch.setattr(cross_fitting, "assign_folds", spy)
+    train = replace(TRAIN.select(range(40)), groups=[f"g{row // 4}" for row in range(40)])
+    validation = replace(VALIDATION.select(range(8)), groups=["h"] * 8)
+    config = TrainingConfig(model=f"embed:{bert}", regularisation=1.0, embedding_scale=0.5, folds=2)
+    fit_layer_in_folds(train, validation, config, embed_parts(train, validation, config), 2)
+    assert seen == [[*train.groups, *validation.groups]]

@@ -562,7 +562,8 @@ def _told(folder: Path, how: Mapping[str, Any]) -> dict[str, Any]:
         fitting = False
     if not fitting:
         raise UserError(
-            f"{path}: expected an object with {', '.join(_TOLD)}, each a column or a list of them"
+            f"{path}: expected an object with {', '.join(_TOLD)}, each a column or a list of them; "
+            "where it is no file of zlpr's, name a column, as text=… or features=…"
         )
     return dict(held)
 

@@ -36,7 +36,10 @@ UNCHECKED = frozenset({CONFIG, CARD})
 # What a kind of model may read from its folder, so that none of it escapes the check.
 _READ = ("*.safetensors", "vocab*", "tokenizer*", "merges*", "special_tokens*", "added_tokens*")
 # What reading damaged content may raise.
-_FAULTS = (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError)
+_FAULTS = (
+    *(KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError),
+    *(OverflowError, MemoryError),  # a count that no matrix has
+)
 
 
 def save(model: FittedModel, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:

@@ -8,6 +8,7 @@ model that is given has been fitted to all samples.
 """
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ import numpy as np
 import torch
 from scipy import sparse
 
+from zlpr._errors import UserError
 from zlpr.data import Dataset
 from zlpr.training.base import ProgressCallback
 from zlpr.training.linear import LinearConfig
@@ -45,7 +47,11 @@ def fit_layer_in_folds(
     """
     labels = sparse.csr_array(sparse.vstack([train.labels, validation.labels], format="csr"))
     search = _FoldSearch(labels, labels, config, features, progress, None)
-    search.divide(folds)
+    groups = None
+    if train.groups is not None and validation.groups is not None:
+        groups = [*train.groups, *validation.groups]
+    search.fold_of = assign_folds(labels.shape[0], folds, config.seed, groups)
+    search.folds = int(search.fold_of.max()) + 1
     search.recall()
     best = search.run()
     if search.best_scores is None:
@@ -56,14 +62,34 @@ def fit_layer_in_folds(
     return replace(layer, chosen={**layer.chosen, "folds": search.folds})
 
 
+def assign_folds(
+    samples: int, folds: int, seed: int, groups: Sequence[str] | None = None
+) -> "NDArray[np.int64]":
+    """A fold for each sample, at random; samples of a group share theirs, "" is no group.
+
+    Raises:
+        UserError: there is one group alone.
+
+    Examples:
+        >>> sorted(assign_folds(4, 2, seed=0).tolist())
+        [0, 0, 1, 1]
+    """
+    unit = np.arange(samples)
+    if groups is not None:
+        first = {group: row for row, group in reversed(list(enumerate(groups))) if group}
+        own = [first.get(group, row) for row, group in enumerate(groups)]
+        unit = np.unique(own, return_inverse=True)[1]
+    if unit.max() == 0:
+        raise UserError("folds: all samples are of one group, of which none can be left out")
+    order = np.random.default_rng(seed).permutation(int(unit.max()) + 1)
+    return np.asarray((order % min(folds, len(order)))[unit], dtype=np.int64)
+
+
 class _FoldSearch(Search):
     """The search for regularisation and scale, by fits that each lack a fold."""
 
-    def divide(self, folds: int) -> None:
-        """Give every sample its fold."""
-        order = np.random.default_rng(self.config.seed).permutation(self.labels.shape[0])
-        self.folds = min(folds, len(order))
-        self.fold_of: NDArray[np.int64] = order % self.folds
+    folds: int
+    fold_of: "NDArray[np.int64]"
 
     def _fit(self, regularisation: float, best: Attempt | None, scale: float) -> Attempt:
         self._use_scale(scale)
