@@ -2,29 +2,48 @@ r"""What the site computes when it is built: the mathematics, the paper's tables
 
 Formulas become MathML, which browsers show themselves, so that pages need no script and no
 network; `pymdownx.arithmatex` leaves `\(…\)` and `\[…\]` in marked elements. The tables of the
-paper come from the figures that the package carries, the commands' pages from their own help.
+paper come from the figures that the package carries, the commands' pages from their own help. The
+playground of the home page is the page of `zlpr serve` without a server, with a model of the demo
+corpus that is trained here, in a second or two.
 """
 
 import argparse
 import contextlib
+import functools
 import html
 import io
 import re
 from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from latex2mathml.converter import convert
 
 from zlpr.cli.main import COMMANDS, main
 from zlpr.compare.results import OWN, Results
 from zlpr.compare.statistics import count_wins
-from zlpr.data import published
+from zlpr.data import demo, make_split, published
+from zlpr.decoding import Calibrator
 from zlpr.metrics import PAPER_METRICS, MetricInfo, info
+from zlpr.models.feature_config import FeatureConfig
+from zlpr.serving.review import Review, review
+from zlpr.serving.static_page import write_static_page
+from zlpr.training import TrainingConfig, fit
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+
+    from zlpr.models import FittedModel
 
 MARKED = re.compile(
     r'<(?P<tag>span|div) class="arithmatex">\\(?P<open>[(\[])(?P<math>.*?)\\[)\]]</(?P=tag)>',
     re.DOTALL,
 )
 METRICS = [info(name) for name in PAPER_METRICS]
+EXAMPLE = (
+    "The app crashes whenever I open my invoice, and I was charged twice this month. "
+    "Please cancel my subscription."
+)
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
@@ -38,6 +57,30 @@ def on_page_markdown(markdown: str, **_: object) -> str:
 def on_page_content(content: str, **_: object) -> str:
     """Replace every marked formula by MathML; called by mkdocs for each page."""
     return MARKED.sub(_render, content)
+
+
+def on_post_build(config: "MkDocsConfig", **_: object) -> None:
+    """Write the playground that the home page shows; called by mkdocs at the end."""
+    model, found = playground()
+    folder = Path(config.site_dir) / "playground"
+    write_static_page(model, found, folder, name="support tickets", example=EXAMPLE)
+
+
+@functools.cache
+def playground() -> "tuple[FittedModel, Review]":
+    """A model of the demo corpus, words alone and one threshold, that a page can hold."""
+    parts = make_split(demo.make(4_000))
+    train, validation = parts.part("train"), parts.part("validation")
+    config = TrainingConfig(
+        decode="threshold",
+        refit=False,  # so that the validation part can be looked at
+        regularisation=0.3,
+        features=FeatureConfig(analyzer="word", min_count=2, max_features=2_500),
+    )
+    model = fit(train, validation, config).model
+    # Each label's by itself: a mark on its bar can then say where the cut lies.
+    model.calibrator = Calibrator().fit(validation.labels, model.predict_scores(validation.texts))
+    return model, review(model, validation, parts.part("test"))
 
 
 def _render(match: re.Match[str]) -> str:

@@ -1,5 +1,6 @@
 """The documentation tells the truth: its code runs, its links and references resolve."""
 
+import re
 import subprocess
 import sys
 
@@ -33,6 +34,11 @@ def test_the_site_builds_strictly(tmp_path):
     for option in ("--plot", "--raw", "--mirror", "--method"):  # of zlpr data's four actions
         assert option in commands, option
     assert 'id="zlpr-data-split"' in commands
+    assert 'src="playground/index.html"' in (tmp_path / "index.html").read_text(encoding="utf-8")
+    page = (tmp_path / "playground" / "index.html").read_text(encoding="utf-8")
+    for name in re.findall(r'(?:src|href)="([\w.]+)"', page):
+        assert (tmp_path / "playground" / name).is_file(), name
+    assert (tmp_path / "playground" / "model.js").stat().st_size < 300_000
 
 
 def test_the_table_of_frameworks_has_the_versions_that_are_installed():

@@ -196,7 +196,13 @@ def parts_by_occlusion(model: "FittedModel", text: Any, labels: Sequence[int]) -
     size = -(-len(words) // MOST_OCCLUSIONS) or 1
     stretches = [(group[0][0], group[-1][1]) for group in _groups(words, size)]
     without = [text[:start] + text[end:] for start, end in stretches]
-    scores = np.asarray(model.predict_scores([text, "", *without]))[:, labels].astype(np.float64)
+    given = model.predict_scores([text, "", *without])
+    if isinstance(given, TopScores):  # what is no candidate is below all that are
+        lowest = np.min(given.scores, axis=1, where=given.labels >= 0, initial=np.inf)
+        scores = np.stack([_of_all_labels(given[i : i + 1])[0, labels] for i in range(len(given))])
+        scores = np.where(scores == -np.inf, lowest[:, None], scores).astype(np.float64)
+    else:
+        scores = given[:, labels].astype(np.float64)
     return Parts(
         [text[start:end] for start, end in stretches],
         scores[0] - scores[2:],

@@ -134,6 +134,11 @@ class Review:
             if part is not None and len(part)
         }
 
+    def cells_to_bytes(self) -> bytes:
+        """The cells, and behind them how many labels each sample has, as uint16."""
+        sizes = np.bincount(self.data.labels.tocoo().row, minlength=len(self.data))
+        return self.cells.to_bytes() + sizes.astype("<u2").tobytes()
+
     def to_json(self) -> dict[str, Any]:
         """What the page is told beside the arrays."""
         hits = _counts(self.decided.multiply(self.data.labels))
@@ -207,6 +212,35 @@ def review(
         thresholds=thresholds,
         test_data=test,
     )
+
+
+def describe(
+    model: FittedModel, name: str, *, reads_texts: bool, reviewed: bool, may_save: bool
+) -> dict[str, Any]:
+    """What the page is told of a model.
+
+    Args:
+        model: what it asks.
+        name: what it calls it.
+        reads_texts: whether a text can be given, or only features.
+        reviewed: whether there is a review of it.
+        may_save: whether the page may save a rule in a copy of it.
+    """
+    cuts = thresholds_of(model.decoder, len(model.label_names))
+    at_cut = None
+    if cuts is not None and isinstance(model.calibrator, decoding.Calibrator):
+        at_cut = model.calibrator(np.array([cuts])).ravel().tolist()
+    return {
+        "name": name,
+        "kind": model.kind,
+        "labels": list(model.label_names),
+        "reads_texts": reads_texts,
+        "rule": model.decoder.to_config()["rule"],
+        "cuts": cuts,
+        "probabilities_at_cuts": at_cut,
+        "reviewed": reviewed,
+        "may_save": may_save,
+    }
 
 
 def _measured(

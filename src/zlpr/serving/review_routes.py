@@ -13,9 +13,8 @@ from starlette.exceptions import HTTPException
 
 from zlpr._errors import UserError
 from zlpr._escape import for_spreadsheet
-from zlpr.decoding import Calibrator
 from zlpr.serving.json_response import JsonResponse
-from zlpr.serving.review import Review, thresholds_of
+from zlpr.serving.review import Review, describe
 from zlpr.serving.rules import copy_with_rule, save_copy
 from zlpr.serving.service import ServedModel, Service
 
@@ -62,7 +61,13 @@ def add_review(
     @app.get("/models", include_in_schema=False)
     async def models() -> Response:
         listed = [
-            describe(served, reviewed=served.name in reviews, may_save=may_save)
+            describe(
+                served.model,
+                served.name,
+                reads_texts=served.num_features is None,
+                reviewed=served.name in reviews,
+                may_save=may_save and served.folder is not None,
+            )
             for served in service.models.values()
         ]
         return JsonResponse({"models": listed})
@@ -73,9 +78,7 @@ def add_review(
 
     @app.get("/review/cells", include_in_schema=False)
     async def cells(model: str | None = None) -> Response:
-        found = reviewed(model)[1]
-        sizes = np.bincount(found.data.labels.tocoo().row, minlength=len(found.data))
-        body = found.cells.to_bytes() + sizes.astype("<u2").tobytes()
+        body = reviewed(model)[1].cells_to_bytes()
         return Response(body, media_type="application/octet-stream")
 
     @app.get("/review/errors", include_in_schema=False)
@@ -114,26 +117,6 @@ def add_review(
         made = copy_with_rule(served.model, asked.thresholds, found)
         saved = await asyncio.to_thread(save_copy, made, served.folder, asked.name)
         return JsonResponse({"saved": str(saved)})
-
-
-def describe(served: ServedModel, *, reviewed: bool, may_save: bool) -> dict[str, Any]:
-    """What the page is told of a model."""
-    model = served.model
-    cuts = thresholds_of(model.decoder, len(model.label_names))
-    at_cut = None
-    if cuts is not None and isinstance(model.calibrator, Calibrator):
-        at_cut = model.calibrator(np.array([cuts])).ravel().tolist()
-    return {
-        "name": served.name,
-        "kind": model.kind,
-        "labels": list(model.label_names),
-        "reads_texts": served.num_features is None,
-        "rule": model.decoder.to_config()["rule"],
-        "cuts": cuts,
-        "probabilities_at_cuts": at_cut,
-        "reviewed": reviewed,
-        "may_save": may_save and served.folder is not None,
-    }
 
 
 def _sample(parts: Sequence[tuple[ServedModel, Review]], number: int) -> dict[str, Any]:

@@ -1,14 +1,12 @@
 // The page of `zlpr serve`: no build step, nothing from elsewhere. What it shows comes from `backend`,
-// which asks the server; another may stand in its place (`globalThis.zlprBackend`).
+// which asks the server; browser.js puts another in its place (`globalThis.zlprBackend`), with its own tabs.
 "use strict";
 
 const find = (id) => document.getElementById(id);
-const TABS = ["try", "threshold", "errors", "labels", "compare"];
 const FIGURES = [
   ["precision", "precision"], ["recall", "recall"], ["micro_f1", "F1 (micro)"],
   ["macro_f1", "F1 (macro)"], ["subset_accuracy", "subset accuracy"], ["empty_share", "share of empty predictions"],
 ];
-const BARS = 30;
 
 function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
@@ -34,6 +32,13 @@ const debounced = (work, wait) => { let timer; return () => { clearTimeout(timer
 class Refused extends Error {}
 
 const serverBackend = {
+  bars: 30,  // labels that are shown at first
+  tabs: { try: () => ask(), threshold: () => drawThreshold(), errors: () => drawErrors(), labels: () => drawLabels(), compare: () => drawCompare() },
+  get privacy() {
+    return ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname)
+      ? "Your text never leaves this machine: the page asks the server that runs here, loads nothing from elsewhere, and keeps no text in its address."
+      : `Your text goes to ${location.host} and nowhere else: the page loads nothing from elsewhere and keeps no text in its address.`;
+  },
   async fetch(path, body, headers = {}) {
     const token = sessionStorage.getItem("zlpr-token");
     const options = { headers: { ...headers } };
@@ -60,6 +65,7 @@ const serverBackend = {
   async bytes(path) { return (await this.fetch(path)).arrayBuffer(); },
 };
 const backend = globalThis.zlprBackend ?? serverBackend;
+const TABS = Object.keys(backend.tabs);
 const asked = (path, values) => {
   const query = new URLSearchParams(Object.entries(values).filter(([, value]) => value !== undefined && value !== ""));
   return `${path}?${query}`;
@@ -132,7 +138,7 @@ async function copy(words, button) {
   try { await navigator.clipboard.writeText(words); button.textContent = "Copied"; } catch (fault) { prompt("The link:", words); }
   setTimeout(() => { button.textContent = before; }, 1500);
 }
-const link = (more) => `${location.origin}${location.pathname}${hash(more)}`;
+const link = (more) => `${location.href.split("#")[0]}${hash(more)}`;
 
 // ---- long lists: only what is in sight exists ---------------------------------------------------
 
@@ -204,7 +210,7 @@ function drawBars() {
   const cuts = model().probabilities_at_cuts;
   find("bars-note").textContent = `${chosen.size ? count(chosen.size, "label") + " predicted" : "No label is predicted"}, by the rule “${model().rule}”. ` +
     (cuts ? "The mark on a bar is the label's cut. " : "") + "Choose a label to see which words weigh.";
-  const shownNames = allBars ? names : names.slice(0, Math.max(BARS, chosen.size));
+  const shownNames = allBars ? names : names.slice(0, Math.max(backend.bars, chosen.size));
   const index = new Map(model().labels.map((name, column) => [name, column]));
   const own = model().cuts;
   place.replaceChildren(...shownNames.map((name) => bar(name, chosen.has(name), cuts && cuts[index.get(name)], own && own[index.get(name)])));
@@ -677,7 +683,6 @@ const askBoth = guarded(async () => {
 
 // ---- tabs and beginning -------------------------------------------------------------------------
 
-const DRAW = { try: ask, threshold: drawThreshold, errors: drawErrors, labels: drawLabels, compare: drawCompare };
 const go = guarded(async (tab) => {
   set({ tab });
   for (const name of TABS) {
@@ -686,7 +691,7 @@ const go = guarded(async (tab) => {
     find(`tab-${name}`).tabIndex = own ? 0 : -1;
     find(name).hidden = !own;
   }
-  await DRAW[tab]();
+  await backend.tabs[tab]();
 });
 function drawModel() {
   const one = model();
@@ -706,10 +711,7 @@ const start = guarded(async () => {
 });
 
 function listen() {
-  const local = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
-  find("privacy").textContent = local
-    ? "Your text never leaves this machine: the page asks the server that runs here, loads nothing from elsewhere, and keeps no text in its address."
-    : `Your text goes to ${location.host} and nowhere else: the page loads nothing from elsewhere and keeps no text in its address.`;
+  find("privacy").textContent = backend.privacy;
   for (const tab of TABS) find(`tab-${tab}`).addEventListener("click", () => go(tab));
   find("tabs").addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1, Home: -TABS.indexOf(state.tab), End: TABS.length - 1 - TABS.indexOf(state.tab) }[event.key];
