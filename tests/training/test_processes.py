@@ -79,7 +79,7 @@ def test_two_processes_train_as_one_with_the_same_batch(
 def test_the_others_notice_a_dead_process_and_the_run_goes_on_from_its_checkpoint(
     still_bert: Path, tmp_path: Path
 ) -> None:
-    run = settings(still_bert, loss="dice2", epochs=3, process_timeout=20)
+    run = settings(still_bert, loss="dice2", epochs=3, process_timeout=10)
     checkpoint = {"checkpoint": str(tmp_path / "state")}
     # Four steps an epoch: process 1 dies in the second, after one whole checkpoint.
     spec = write(tmp_path, [run], die={"rank": 1, "step": 6}, **checkpoint)
@@ -102,7 +102,7 @@ def test_the_others_notice_a_dead_process_and_the_run_goes_on_from_its_checkpoin
         for process in processes:
             process.kill()
     assert processes[0].returncode not in (0, None)
-    assert "another process of this run died or did not answer for 20 s" in said
+    assert "another process of this run died or did not answer for 10 s" in said
     assert not (tmp_path / "out.json").exists()
     (resumed,) = train(write(tmp_path, [run], **checkpoint))
     assert_alike(resumed, worker.run(run))
