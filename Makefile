@@ -26,7 +26,7 @@ $(VENV)/.installed-demo: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing zlpr and its development tools into $(VENV) (once, a few minutes) ..."
-	$(PIP) install --quiet --no-compile -c constraints.txt -e ".[dev]"
+	$(PIP) install --quiet -c constraints.txt -e ".[dev]"
 	@touch $@ $(VENV)/.installed-demo
 
 demo: $(VENV)/.installed-demo
