@@ -1,35 +1,15 @@
 """The report in a real browser: no errors, nothing missing, good on a phone and by keyboard."""
 
-import shutil
+import functools
 
 import pytest
 
+from tests.browsing import IN_A_BROWSER, contrast
 from tests.compare.synthetic import grid, record
 from zlpr.compare.folder import Selection
 from zlpr.compare.report import write_report
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser")
-CHROMIUM = next(
-    (
-        path
-        for name in ("chromium", "chromium-browser", "google-chrome")
-        if (path := shutil.which(name))
-    ),
-    None,
-)
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; .ci/chromium installs it"),
-]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_api.sync_playwright() as playwright:
-        arguments = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-        made = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
-        yield made
-        made.close()
+pytestmark = IN_A_BROWSER
 
 
 @pytest.fixture(scope="module")
@@ -40,22 +20,8 @@ def address(tmp_path_factory):
 
 
 @pytest.fixture
-def open_page(browser, address):
-    pages = []
-
-    def opened(width=1280, scheme="light"):
-        page = browser.new_page(viewport={"width": width, "height": 844}, color_scheme=scheme)
-        page.faults, page.requested = [], []
-        page.on("console", lambda message: page.faults.append(message.text))
-        page.on("pageerror", lambda error: page.faults.append(str(error)))
-        page.on("request", lambda request: page.requested.append(request.url))
-        page.goto(address)
-        pages.append(page)
-        return page
-
-    yield opened
-    for page in pages:
-        page.close()
+def open_page(new_page, address):
+    return functools.partial(new_page, address)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -84,25 +50,6 @@ def test_the_page_never_scrolls_sideways(open_page, width):
     page = open_page(width=width)
     page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-
-
-def contrast(page, selector):
-    """The WCAG contrast of an element's text with the card or page behind it."""
-    return page.evaluate(
-        """selector => {
-          const parse = c => c.match(/[\\d.]+/g).slice(0, 3).map(v => v / 255)
-            .map(v => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4);
-          const light = c => { const [r, g, b] = parse(c); return .2126*r + .7152*g + .0722*b; };
-          const element = document.querySelector(selector), style = getComputedStyle(element);
-          let back = element;
-          while (/rgba\\(.*, 0\\)|transparent/.test(getComputedStyle(back).backgroundColor))
-            back = back.parentElement;
-          const ink = element instanceof SVGElement ? style.fill : style.color;
-          const [a, b] = [light(ink), light(getComputedStyle(back).backgroundColor)];
-          return (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
-        }""",
-        selector,
-    )
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -4,8 +4,9 @@ import re
 
 import numpy as np
 import pytest
+from playwright import sync_api
 
-from tests.compare.test_report_browser import CHROMIUM, contrast
+from tests.browsing import IN_A_BROWSER, contrast
 from tests.models import fitted
 from tests.serving import words
 from tests.serving.running import running
@@ -14,22 +15,9 @@ from zlpr.metrics import empty_share, macro_f1, micro_f1, subset_accuracy
 from zlpr.serving import Access, Limits, Service, create_app
 from zlpr.serving.review import review
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser")
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; .ci/chromium installs it"),
-]
+pytestmark = IN_A_BROWSER
 TABS = ["try", "threshold", "errors", "labels", "compare"]
 TEXT = "The parcel came late, the box was broken and I want my money back"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_api.sync_playwright() as playwright:
-        arguments = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-        made = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
-        yield made
-        made.close()
 
 
 @pytest.fixture(scope="module")
@@ -62,25 +50,11 @@ def address(models, reviews, folder):
 
 
 @pytest.fixture
-def open_page(browser, address):
-    pages = []
+def open_page(new_page, address):
+    def opened(hash_="", where=address, **options):
+        return new_page(where + hash_, **options)
 
-    def opened(hash_="", width=1280, scheme="light", where=address, **options):
-        page = browser.new_page(
-            viewport={"width": width, "height": 844}, color_scheme=scheme, **options
-        )
-        page.set_default_timeout(20_000)
-        page.faults, page.requested = [], []
-        page.on("console", lambda message: page.faults.append(message.text))
-        page.on("pageerror", lambda error: page.faults.append(str(error)))
-        page.on("request", lambda request: page.requested.append(request.url))
-        page.goto(where + hash_)
-        pages.append(page)
-        return page
-
-    yield opened
-    for page in pages:
-        page.close()
+    return opened
 
 
 def settle(page, tab):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from tests.browsing import IN_A_BROWSER, contrast
 from tests.code_blocks import ROOT
-from tests.compare.test_report_browser import CHROMIUM, contrast
 from tests.models import fitted
 from tests.serving.static_pages import model_and_review
 from zlpr.data import demo
@@ -15,11 +15,7 @@ from zlpr.metrics import empty_share, macro_f1, micro_f1, subset_accuracy
 from zlpr.serving.static_page import write_static_page
 from zlpr.theory import risk_minimiser
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser")
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; .ci/chromium installs it"),
-]
+pytestmark = IN_A_BROWSER
 TABS = ["try", "threshold", "dependence"]
 EXAMPLE = "The parcel came late, the box was broken and I want my money back"
 STRANGE = [
@@ -36,15 +32,6 @@ HOME = """<!doctype html><body data-md-color-scheme="default" style="margin:0">
 
 
 @pytest.fixture(scope="module")
-def browser():
-    with sync_api.sync_playwright() as playwright:
-        arguments = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-        made = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
-        yield made
-        made.close()
-
-
-@pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     target = tmp_path_factory.mktemp("site")
     model, found = model_and_review()
@@ -56,22 +43,11 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def open_page(browser, folder):
-    pages = []
+def open_page(new_page, folder):
+    def opened(name="page/index.html", **options):
+        return new_page((folder / name).as_uri(), **options)
 
-    def opened(name="page/index.html", width=1280, scheme="light"):
-        page = browser.new_page(viewport={"width": width, "height": 844}, color_scheme=scheme)
-        page.faults, page.requested = [], []
-        page.on("console", lambda message: page.faults.append(message.text))
-        page.on("pageerror", lambda error: page.faults.append(str(error)))
-        page.on("request", lambda request: page.requested.append(request.url))
-        page.goto((folder / name).as_uri())
-        pages.append(page)
-        return page
-
-    yield opened
-    for page in pages:
-        page.close()
+    return opened
 
 
 def settle(page, tab):

@@ -1,0 +1,38 @@
+"""Fixtures of tests in several folders: a browser, and pages of it that remember their faults."""
+
+import pytest
+
+from tests.browsing import CHROMIUM
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright import sync_api
+
+    with sync_api.sync_playwright() as playwright:
+        arguments = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        made = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        yield made
+        made.close()
+
+
+@pytest.fixture
+def new_page(browser):
+    """Opens an address; what the page complains of and asks for is kept, and it is closed."""
+    pages = []
+
+    def opened(address, width=1280, scheme="light", **options):
+        size = {"width": width, "height": 844}
+        page = browser.new_page(viewport=size, color_scheme=scheme, **options)
+        page.set_default_timeout(20_000)
+        page.faults, page.requested = [], []
+        page.on("console", lambda message: page.faults.append(message.text))
+        page.on("pageerror", lambda error: page.faults.append(str(error)))
+        page.on("request", lambda request: page.requested.append(request.url))
+        page.goto(address)
+        pages.append(page)
+        return page
+
+    yield opened
+    for page in pages:
+        page.close()
