@@ -512,3 +512,29 @@ def test_all_numbers_are_features_where_there_is_no_text(measured, tmp_path, cap
     command = ["train", str(measured / "people.csv"), "--id", "nr", "--out", str(tmp_path / "m")]
     assert main(command) == 0
     assert "numbers from 'age', 'month', labels from 2 columns" in capsys.readouterr().out
+
+
+def test_labels_with_a_hierarchy_are_trained_judged_and_predicted_with_their_ancestors(
+    tmp_path, capsys
+):
+    words = {"Sports/Ball/Football": "goal", "Sports/Chess": "pawn", "Food/Soup": "spoon"}
+    rows = [{"text": f"{words[x]} {i}", "labels": [x]} for i in range(20) for x in words]
+    data, out = tmp_path / "data.jsonl", tmp_path / "m"
+    data.write_text("\n".join(map(json.dumps, rows)))
+    command = ["train", str(data), "--out", str(out), "--regularisation", "0.1"]
+    assert main([*command, "--hierarchy-separator", "/", "--decode", "zero"]) == 0
+    said = capsys.readouterr()
+    assert "hierarchy: 4 of 6 labels have parents" in said.out
+    assert "Micro-F1 is the hierarchical F1" in said.out
+    assert main(["predict", str(out), "a goal", "--json"]) == 0
+    labels = json.loads(capsys.readouterr().out)["labels"]
+    assert sorted(labels) == ["Sports", "Sports/Ball", "Sports/Ball/Football"]
+    assert main(["evaluate", str(out), str(data), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["samples"] == 6  # the test part again, known by its closed labels
+    assert found["metrics"]["micro_f1"] == 1.0
+    assert found["metrics"]["cardinality_true"] >= 2
+    (tmp_path / "links.csv").write_text("Sports/Chess,Sports\nSports,Sports/Chess\n")
+    again = [*command[:3], str(tmp_path / "other"), "--hierarchy", str(tmp_path / "links.csv")]
+    assert main(again) == 2
+    assert "links.csv, line 1: 'Sports/Chess' is its own ancestor" in capsys.readouterr().err

@@ -55,6 +55,19 @@ def test_few_labels_are_decided(name, labels):
     np.testing.assert_array_equal(decided(rule, rest), rule(rest))
 
 
+@pytest.mark.parametrize("name", ["per_label_threshold", "label_count"])
+def test_ancestors_are_added_in_the_graph(name, monkeypatch):
+    _, scores, _ = data()
+    parents = [[], *([label // 2] for label in range(LABELS - 1))]
+    rule = decoding.WithAncestors(fitted(name, "macro_f1"), parents)
+    expected = rule(scores[300:])
+    assert (expected != rule.rule(scores[300:])).any()
+    np.testing.assert_array_equal(decided(rule, scores[300:]), expected)
+    monkeypatch.setattr("zlpr.serving.export_rules.MOST_IN_HIERARCHY", 2)
+    with pytest.raises(UserError, match=f"a hierarchy of {LABELS} labels cannot be exported"):
+        decided(rule, scores[300:])
+
+
 def test_a_floor_stands_on_any_rule():
     _, scores, _ = data()
     floor = ProbabilityFloor(fitted("label_count", "micro_f1"), Calibrator(1.5), 0.7)

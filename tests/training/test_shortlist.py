@@ -3,8 +3,10 @@ import pytest
 from scipy import sparse
 
 from tests import many_labels
+from zlpr import load
 from zlpr._errors import UserError
-from zlpr.data import Dataset
+from zlpr.data import Dataset, Hierarchy
+from zlpr.models.answers import answer
 from zlpr.training import TrainingConfig, fit
 from zlpr.training.shortlist_fit import recall_of
 
@@ -112,3 +114,32 @@ def test_names_of_labels_are_texts_and_one_of_three_words():
     config = TrainingConfig(model="shortlist", label_texts="yes")
     with pytest.raises(UserError, match="label_texts: for texts, and this data holds features"):
         fit(data.select(np.arange(200)), data.select(np.arange(200, 240)), config)
+
+
+def test_labels_of_a_hierarchy_come_with_their_ancestors_candidates_or_not(tmp_path):
+    """Forty labels in eight groups, two of them one more level up; ancestors are new labels."""
+    data = many_labels.make()
+    links = {name: (f"group {int(name) % 8}",) for name in data.label_names}
+    hierarchy = Hierarchy(links | {f"group {i}": ("top",) for i in range(2)})
+    closed = data.with_ancestors(hierarchy)
+    assert closed.label_names[40:] == (*(f"group {i}" for i in range(8)), "top")
+    train, validation = closed.select(np.arange(200)), closed.select(np.arange(200, 240))
+    settings = TrainingConfig(model="shortlist", candidates=4, regularisation=0.1)
+    result = fit(train, validation, settings)
+    assert result.figures["validation"]["micro_f1"] > 0.8
+    result.model.save(tmp_path / "m")
+    model = load(tmp_path / "m")
+    assert model.hierarchy == Hierarchy.of_numbers(
+        closed.label_names, hierarchy.numbered(closed.label_names)
+    )
+    outside = 0
+    scores = model.predict_scores(TEST.texts)
+    for one, candidates in zip(answer(model, TEST.texts), scores.labels, strict=True):
+        names = [model.label_names[label] for label in one.chosen]
+        assert set(hierarchy.with_ancestors(names)) == set(names)
+        outside += len(set(one.chosen) - set(candidates.tolist()))
+        for label in one.chosen:  # a label is at most as likely as those above it
+            for above in model.decoder.ancestors[label].tolist():
+                if above not in candidates:
+                    assert one.probabilities[above] >= one.probabilities[label]
+    assert outside

@@ -49,6 +49,18 @@ def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
         "--label-delimiter", metavar="MARK", type=words, help="what separates labels in a cell"
     )
     group.add_argument("--label-names", metavar="FILE", help="the labels in order, one per line")
+    group.add_argument(
+        "--hierarchy",
+        metavar="FILE",
+        help="which labels stand below which: CSV or TSV lines 'label,parent'; each label then "
+        "counts with its ancestors, in the data as in what is predicted",
+    )
+    group.add_argument(
+        "--hierarchy-separator",
+        metavar="MARK",
+        type=words,
+        help="the same from names such as Sports/Football, which '/' parts",
+    )
     group.add_argument("--id", metavar="COLUMN", type=words, help="column of identifiers")
     group.add_argument(
         "--group", metavar="COLUMN", type=words, help="column of groups that stay together"
@@ -107,6 +119,8 @@ def reading_options(args: argparse.Namespace) -> dict[str, Any]:
         "labels": _one_or_all(args.labels),
         "label_delimiter": args.label_delimiter,
         "label_names": args.label_names,
+        "hierarchy": args.hierarchy,
+        "hierarchy_separator": args.hierarchy_separator,
         "id": args.id,
         "group": args.group,
         "header": args.header,

@@ -108,6 +108,8 @@ def _read(model: "FittedModel", args: argparse.Namespace) -> "Dataset":
 
     like = columns_of(model)
     data = with_model_names(load_data(args.data, args, like), model, like)
+    if model.hierarchy is not None:
+        data = data.with_ancestors(model.hierarchy)
     divided, note = divide_again(data, model.record.data)
     if note and args.part != "all":
         say(f"note: {note} (--part all for all of it)", error=True)
@@ -173,13 +175,14 @@ class Evaluation:
     ) -> "Evaluation":
         """Predict and measure."""
         from zlpr import decoding, metrics
+        from zlpr.decoding.with_ancestors import like
         from zlpr.training.judging import frequencies_of
 
         try:
             frequencies = frequencies_of(model.record.frequencies, a=propensity[0], b=propensity[1])
         except ValueError as fault:
             raise UserError(f"--propensity: {fault}") from None
-        rule = decoding.create("zero") if zero_bound else model.decoder
+        rule = like(model.decoder, decoding.create("zero")) if zero_bound else model.decoder
         figures = metrics.MetricSet(data.num_labels, empty=empty, frequencies=frequencies)
         curves = []
         for rows in _blocks(data):
@@ -230,6 +233,7 @@ class Evaluation:
     def print(self, worst: int) -> None:
         """The tables."""
         from zlpr.metrics.table import figure_rows, in_words, shown
+        from zlpr.models.card import IN_HIERARCHY
 
         name = for_terminal(self.data.name) or "the data"
         size = counted(len(self.data), "sample")
@@ -241,6 +245,8 @@ class Evaluation:
         ]
         print_table(headers, rows)
         say(in_words(self.empty))
+        if self.data.hierarchy is not None:
+            say(IN_HIERARCHY)
         if self.groups:
             say()
             print_table(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 EXAMPLE = 'zlpr predict reviews-model "Arrived broken, and nobody answers."'
 INTERMIXED = True  # texts may follow options, as in zlpr predict DIR --csv TEXT
 BATCH = 1_000
-_OF_LABELS = ("labels", "label_delimiter", "label_names")
+_OF_LABELS = ("labels", "label_delimiter", "label_names", "hierarchy", "hierarchy_separator")
 SHOWN_WIDTH = 40
 """Columns that a text takes in a table."""
 

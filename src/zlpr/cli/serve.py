@@ -16,6 +16,7 @@ from zlpr.cli._progress import progress
 from zlpr.cli._reading import add_reading_arguments, columns_of, load_data
 
 if TYPE_CHECKING:
+    from zlpr.data import Dataset
     from zlpr.models import FittedModel
     from zlpr.serving import Limits
     from zlpr.serving.review import Review
@@ -151,7 +152,7 @@ def _reviews(
 
     first = next(iter(models.values()))
     like = columns_of(first)
-    data = with_model_names(load_data(spec, args, like), first, like)
+    data = _closed(with_model_names(load_data(spec, args, like), first, like), first)
     refit = bool(first.record.settings.get("refit"))
     chosen = to_review(data, first.record.data, refit=refit)
     reviews = {}
@@ -159,10 +160,10 @@ def _reviews(
         seen = seen_before(chosen.data, model.record.data)
         notes = list(chosen.notes) if model is first else [seen] if seen else []
         names = model.label_names
-        part = chosen.data.with_label_names(names, unknown="drop")
+        part = _closed(chosen.data, model).with_label_names(names, unknown="drop")
         test = chosen.test
         if test is not None:
-            test = test.with_label_names(names, unknown="drop")
+            test = _closed(test, model).with_label_names(names, unknown="drop")
         notes += part.notes[len(chosen.data.notes) :]
         samples = len(part) + (0 if test is None else len(test))
         with progress(f"scoring {counted(samples, 'sample')}", steps=samples) as advance:
@@ -172,6 +173,11 @@ def _reviews(
         for note in notes:
             say(f"note: {for_terminal(name)}: {for_terminal(note)}", error=True)
     return reviews
+
+
+def _closed(data: "Dataset", model: "FittedModel") -> "Dataset":
+    """The data as the model's hierarchy wants it, where it has one."""
+    return data if model.hierarchy is None else data.with_ancestors(model.hierarchy)
 
 
 def _log_requests(quiet: bool) -> None:

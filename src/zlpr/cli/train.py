@@ -184,6 +184,9 @@ def _describe(train: "Dataset", validation: "Dataset", test: "Dataset | None") -
         f"{counted(without, 'training sample')} without any"
     )
     say(f"  most frequent: {_listed(train, np.argsort(-counts, kind='stable')[:5], counts)}")
+    if train.hierarchy is not None:
+        below = sum(name in train.hierarchy.parents for name in train.label_names)
+        say(f"hierarchy: {below:,} of {counted(train.num_labels, 'label')} have parents")
     always = np.flatnonzero(counts == len(train))
     if len(always):
         these = "this label" if len(always) == 1 else "these labels"
@@ -222,7 +225,7 @@ def _summary(result: "FitResult", config: "TrainingConfig", out: Path) -> dict[s
 
 def _report(result: "FitResult", config: "TrainingConfig", out: Path) -> None:
     from zlpr.metrics.table import figure_rows, in_words
-    from zlpr.models.card import refit_note
+    from zlpr.models.card import IN_HIERARCHY, refit_note
 
     chosen = ", ".join(f"{name} {value:.3g}" for name, value in result.chosen.items())
     decoding = dict(result.choice.rule.to_config())
@@ -243,5 +246,7 @@ def _report(result: "FitResult", config: "TrainingConfig", out: Path) -> None:
     print_table(headers, rows)
     for sentence in (in_words(config.convention), *refit_note(result.model.record)):
         say(sentence)
+    if result.model.hierarchy is not None:
+        say(IN_HIERARCHY)
     say()
     say(f"model written to {out}")

@@ -6,6 +6,7 @@ from zlpr.data.dataset import SPLIT_NAMES, Dataset, SplitName, split_name
 from zlpr.data.digest import data_digest
 from zlpr.data.feature_columns import FeatureColumns
 from zlpr.data.formats import FORMATS
+from zlpr.data.hierarchy import Hierarchy
 from zlpr.data.label_names import list_label_names
 from zlpr.data.reading import concatenate, files_behind, iterate, join_parts, load, read
 from zlpr.data.rows import Block, ReadOptions
@@ -27,6 +28,7 @@ __all__ = [
     "Columns",
     "Dataset",
     "FeatureColumns",
+    "Hierarchy",
     "ReadOptions",
     "SplitName",
     "SplitReport",

@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from zlpr._ancestors import Ancestors
 from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.data.columns import Columns
+from zlpr.data.hierarchy import Hierarchy
 from zlpr.data.label_names import numbers
 from zlpr.data.problems import quote
 
@@ -51,6 +53,8 @@ class Dataset:
         name: what to call the data in tables and records.
         notes: what reading the data had to say, such as how many bad rows were dropped.
         columns: what was read as what, where the data comes from a file.
+        hierarchy: the labels' parents, where they have some; every label then comes with its
+            ancestors, see `with_ancestors`.
 
     Examples:
         >>> data = Dataset.from_label_sets([{"red"}, {"blue", "red"}], texts=["a", "b"])
@@ -68,6 +72,7 @@ class Dataset:
     groups: Sequence[str] | None = None
     notes: tuple[str, ...] = ()
     columns: Columns | None = None
+    hierarchy: Hierarchy | None = None
 
     def __post_init__(self) -> None:
         samples, labels = self.labels.shape
@@ -160,6 +165,32 @@ class Dataset:
             shape=(len(self), len(names)),
         )
         return replace(self, labels=labels, label_names=tuple(names), notes=notes)
+
+    def with_ancestors(self, hierarchy: Hierarchy) -> "Dataset":
+        """The same samples, each label with all its ancestors.
+
+        Ancestors that are no labels yet become labels, after the others.
+
+        Raises:
+            UserError: there are too many pairs of a label and an ancestor.
+
+        Examples:
+            >>> data = Dataset.from_label_sets([{"football"}, set()], texts=["a", "b"])
+            >>> data.with_ancestors(Hierarchy({"football": ("sports",)})).label_sets()
+            [('football', 'sports'), ()]
+        """
+        names = hierarchy.with_ancestors(self.label_names)
+        matrix = self.labels.tocoo()
+        try:
+            ancestors = Ancestors.of(hierarchy.numbered(names))
+        except ValueError as fault:
+            raise UserError(f"the hierarchy of {self.name or 'the labels'}: {fault}") from None
+        cells = ancestors.close(matrix.row.astype(np.int64) * len(names) + matrix.col)
+        rows, columns = np.divmod(cells, max(1, len(names)))
+        labels = sparse.csr_array(
+            (np.ones(len(cells), dtype=bool), (rows, columns)), shape=(len(self), len(names))
+        )
+        return replace(self, labels=labels, label_names=names, hierarchy=hierarchy)
 
     def with_numbers_named(self, names: Sequence[str]) -> "Dataset":
         """The same samples, with the labels that are numbers named by their positions in `names`.

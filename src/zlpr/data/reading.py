@@ -22,6 +22,7 @@ from zlpr.data.dataset import SPLIT_NAMES, Dataset, SplitName, split_name
 from zlpr.data.feature_columns import FeatureEncoder
 from zlpr.data.files import file_faults, plain_suffix
 from zlpr.data.formats import FORMATS, SUFFIXES, Format, find_format, huggingface, info, mulan, svm
+from zlpr.data.hierarchy import Hierarchy
 from zlpr.data.label_names import (
     LABELS_FILE,
     LabelNames,
@@ -450,7 +451,9 @@ def load(spec: str | Path, **how: Any) -> Dataset:
 
     Args:
         spec: what to load.
-        how: the arguments of `read`.
+        how: the arguments of `read`, and for labels that stand below others `hierarchy`, a
+            `Hierarchy` or a file that `Hierarchy.read` takes, or `hierarchy_separator`, which
+            parts the names of labels: each label then comes with its ancestors.
 
     Raises:
         UserError: it cannot be read, or no sample has a label, so that there is nothing to learn
@@ -461,6 +464,39 @@ def load(spec: str | Path, **how: Any) -> Dataset:
         >>> len(load("demo"))
         6000
     """
+    how = dict(how)
+    hierarchy, separator = (how.pop(name, None) for name in ("hierarchy", "hierarchy_separator"))
+    if hierarchy is not None and separator is not None:
+        raise UserError("hierarchy and hierarchy_separator: give one of them")
+    data = _load(spec, how)
+    if hierarchy is None and separator is None:
+        return data
+    closed = data.with_ancestors(_hierarchy_of(data, hierarchy, separator))
+    if added := closed.label_names[data.num_labels :]:
+        new = counted(len(added), "ancestor that was no label", "ancestors that were no labels")
+        _log.warning("%s: the hierarchy adds %s: %s", data.name or spec, new, quote_all(added, 5))
+    return closed
+
+
+def _hierarchy_of(
+    data: Dataset, given: Hierarchy | str | Path | None, separator: str | None
+) -> Hierarchy:
+    """What stands above the labels of data; refused where that is nothing."""
+    if given is None:
+        found, place = Hierarchy.by_separator(data.label_names, separator or ""), repr(separator)
+        reason = f"stands in none of {counted(data.num_labels, 'label')}"
+    else:
+        found = given if isinstance(given, Hierarchy) else Hierarchy.read(given)
+        place = "the hierarchy" if isinstance(given, Hierarchy) else str(given)
+        reason = f"gives none of {counted(data.num_labels, 'label')} a parent"
+    if not any(name in found.parents for name in data.label_names):
+        shown = quote_all(data.label_names, 3)
+        raise UserError(f"{place} {reason} of {data.name or 'the data'} ({shown})")
+    return found
+
+
+def _load(spec: str | Path, how: Mapping[str, Any]) -> Dataset:
+    """As `load`, with the labels as they come."""
     path = Path(spec)
     if str(spec) == "demo" and not path.exists():
         return demo.make()
@@ -511,8 +547,8 @@ def options_that_name_files(how: Mapping[str, Any]) -> list[str]:
         ['labels', 'label_names']
     """
     by_xml = ["labels"] if mulan.is_xml(how.get("labels")) else []
-    by_list = ["label_names"] if isinstance(how.get("label_names"), str | Path) else []
-    return by_xml + by_list
+    paths = ("label_names", "hierarchy")
+    return by_xml + [name for name in paths if isinstance(how.get(name), str | Path)]
 
 
 def _load_parts(folder: Path, how: Mapping[str, Any]) -> Dataset:

@@ -35,6 +35,7 @@ from zlpr.decoding.sample_threshold import FeatureThreshold, SampleThreshold
 from zlpr.decoding.set_posterior import SetPosterior
 from zlpr.decoding.threshold import PerLabelThreshold, Threshold, ZeroBound
 from zlpr.decoding.top_k import TopK
+from zlpr.decoding.with_ancestors import WithAncestors
 from zlpr.metrics import DECISION_METRICS
 
 __all__ = [
@@ -58,6 +59,7 @@ __all__ = [
     "SetPosterior",
     "Threshold",
     "TopK",
+    "WithAncestors",
     "ZeroBound",
     "available",
     "by_hand",

@@ -8,6 +8,7 @@ from zlpr.decoding.floor import ProbabilityFloor
 from zlpr.decoding.probabilities import Probabilities
 from zlpr.decoding.threshold import Threshold
 from zlpr.decoding.top_k import TopK
+from zlpr.decoding.with_ancestors import bare, like
 
 __all__ = ["by_hand"]
 
@@ -34,7 +35,8 @@ def by_hand(
             takes it away.
 
     Returns:
-        The rule itself where nothing is asked for.
+        The rule itself where nothing is asked for. Where the rule adds ancestors, so does this, at
+        the end: to the labels above a threshold, to the top ones, and to those above a floor.
 
     Examples:
         >>> from zlpr.decoding import Calibrator, ZeroBound
@@ -43,6 +45,7 @@ def by_hand(
     """
     if threshold is not None and top is not None:
         raise UserError("give a threshold or a number of top labels, not both")
+    given, rule = rule, bare(rule)
     if threshold is not None:
         if not abs(threshold) <= LARGEST_SCORE:
             raise UserError(f"threshold {threshold}: expected a number that a score can be")
@@ -51,8 +54,7 @@ def by_hand(
         if top < 1:
             raise UserError(f"top {top}: expected at least 1")
         rule = TopK(top)
-    if min_probability is None:
-        return rule
-    if isinstance(rule, ProbabilityFloor):
-        rule = rule.rule
-    return ProbabilityFloor(rule, calibrator, min_probability) if min_probability else rule
+    if min_probability is not None:
+        rule = rule.rule if isinstance(rule, ProbabilityFloor) else rule
+        rule = ProbabilityFloor(rule, calibrator, min_probability) if min_probability else rule
+    return like(given, rule)

@@ -11,6 +11,7 @@ from zlpr.decoding.label_sets import LabelSets
 from zlpr.decoding.sample_threshold import FeatureThreshold, SampleThreshold
 from zlpr.decoding.threshold import PerLabelThreshold, Threshold, ZeroBound
 from zlpr.decoding.top_k import TopK
+from zlpr.decoding.with_ancestors import WithAncestors
 
 __all__ = ["available", "create", "from_config", "info", "rules_of_scores"]
 
@@ -71,14 +72,15 @@ def create(name: str, **parameters: Any) -> Rule:
 
 
 def from_config(config: Config) -> Rule:
-    """The rule that a `to_config` described, a `ProbabilityFloor` over one included.
+    """The rule that a `to_config` described, one that stands on another included.
 
     Examples:
         >>> from_config({"rule": "threshold", "threshold": 0.25})
         Threshold(threshold=0.25)
     """
-    if config.get("rule") == ProbabilityFloor.name:
-        return ProbabilityFloor.from_config(config)
+    for upon_another in (ProbabilityFloor, WithAncestors):
+        if config.get("rule") == upon_another.name:
+            return upon_another.from_config(config)
     return info(config.get("rule", "")).from_config(config)
 
 

@@ -21,6 +21,11 @@ from zlpr.metrics.classification import (
     weighted_f1,
 )
 from zlpr.metrics.frequency import FrequencyGroup, LabelFrequencies, by_frequency
+from zlpr.metrics.hierarchical import (
+    hierarchical_f1,
+    hierarchical_precision,
+    hierarchical_recall,
+)
 from zlpr.metrics.propensity import ps_ndcg_at_k, ps_precision_at_k, ps_recall_at_k
 from zlpr.metrics.ranking import average_precision, coverage_error, one_error, ranking_loss
 from zlpr.metrics.registry import (
@@ -55,6 +60,9 @@ __all__ = [
     "evaluate",
     "example_f1",
     "hamming_loss",
+    "hierarchical_f1",
+    "hierarchical_precision",
+    "hierarchical_recall",
     "info",
     "jaccard",
     "label_report",

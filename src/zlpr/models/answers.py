@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from zlpr._ancestors import Ancestors
+from zlpr.decoding import WithAncestors
 from zlpr.metrics import TopScores
 
 if TYPE_CHECKING:
@@ -61,7 +63,24 @@ def answer(model: "FittedModel", inputs: Any) -> list[Answer]:
         return []
     chosen = lists_of(model.decoder(scores, features=model.features(read)))
     figures = zip(by_label(scores), by_label(model.calibrator(scores)), strict=True)
-    return [Answer(own, *pair) for own, pair in zip(chosen, figures, strict=True)]
+    said = [Answer(own, *pair) for own, pair in zip(chosen, figures, strict=True)]
+    if isinstance(model.decoder, WithAncestors):
+        for one in said:
+            _complete(one, model.decoder.ancestors)
+    return said
+
+
+def _complete(said: Answer, ancestors: Ancestors) -> None:
+    """Give ancestors that were no candidates the figures of the best label predicted below them.
+
+    A label is at most as likely as what stands above it.
+    """
+    without = [label for label in said.chosen if label not in said.scores]
+    scored = [label for label in said.chosen if label in said.scores]
+    for label in without:
+        below = [other for other in scored if label in ancestors[other]]
+        for figures in (said.scores, said.probabilities):
+            figures[label] = max(figures[other] for other in below)
 
 
 def answer_scores(model: "FittedModel", inputs: Any) -> list[Answer]:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zlpr import decoding
+from zlpr.data.hierarchy import Hierarchy
 from zlpr.metrics import LabelFrequencies, LabelLists, TopScores
 from zlpr.models.explanation import Explanation, Parts, explain, parts_by_occlusion
 
@@ -67,6 +68,13 @@ class FittedModel(abc.ABC):
         self.record = record
         self.decoder = decoder or decoding.create("zero")
         self.calibrator = calibrator or decoding.Calibrator()
+
+    @property
+    def hierarchy(self) -> Hierarchy | None:
+        """The parents of its labels, which it predicts with all their ancestors; None without."""
+        if not isinstance(self.decoder, decoding.WithAncestors):
+            return None
+        return Hierarchy.of_numbers(self.label_names, self.decoder.parents)
 
     @abc.abstractmethod
     def read(self, inputs: Any) -> Any:

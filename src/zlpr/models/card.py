@@ -8,6 +8,7 @@ from zlpr._counted import counted
 from zlpr._escape import for_markdown, for_markdown_code
 from zlpr.data import Columns
 from zlpr.decoding import SetPosterior
+from zlpr.decoding.with_ancestors import bare
 from zlpr.metrics import Empty
 from zlpr.metrics.table import figure_rows, in_words
 from zlpr.models.registry import NO_LOSS
@@ -29,6 +30,12 @@ _USE_OF_TABLES = (
     "zlpr predict PATH_OF_THIS_FOLDER --file TABLE.csv  # with the columns named below",
     "```",
 )
+
+IN_HIERARCHY = (
+    "Labels count with all their ancestors, true and predicted ones, so that Micro-F1 is the "
+    "hierarchical F1."
+)
+"""What is said of figures where labels have a hierarchy."""
 
 
 def model_card(model: "FittedModel") -> str:
@@ -93,13 +100,15 @@ def _trained_with(record: "TrainingRecord") -> str:
 
 
 def _decides(model: "FittedModel") -> str:
-    config = dict(model.decoder.to_config())
+    config = dict(bare(model.decoder).to_config())
     rule = str(config.pop("rule"))
+    closed = " " + IN_HIERARCHY if model.hierarchy is not None else ""
     if rule == "zero":
-        return "A label is predicted where its score is above 0, the loss's own bound."
+        return f"A label is predicted where its score is above 0, the loss's own bound.{closed}"
     numbers = {name: value for name, value in config.items() if isinstance(value, int | float)}
     values = ", ".join(f"{name} = {value:.4g}" for name, value in numbers.items())
-    return f"By the rule `{rule}`{f' ({values})' if values else ''}, fitted on validation data."
+    values = f" ({values})" if values else ""
+    return f"By the rule `{rule}`{values}, fitted on validation data.{closed}"
 
 
 def _estimates(model: "FittedModel") -> str:

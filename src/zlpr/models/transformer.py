@@ -14,6 +14,7 @@ from safetensors import SafetensorError
 
 from zlpr._errors import UserError
 from zlpr.decoding import PerLabelThreshold, Rule, Threshold, ZeroBound
+from zlpr.decoding.with_ancestors import bare
 from zlpr.models.base import FittedModel
 from zlpr.models.inputs import list_texts
 from zlpr.models.tokens import Padding, TokenizedTexts, tokenize
@@ -67,8 +68,8 @@ class TransformerModel(FittedModel):
         """Write what `AutoModelForSequenceClassification` and `AutoTokenizer` read.
 
         Where the rule is a bound for all labels or for each, the folder's bias has it subtracted,
-        so that transformers' own cut, at 0 or at a sigmoid of 0.5, is the package's decision. The
-        bias as it was stands in `config.json`.
+        so that transformers' own cut, at 0 or at a sigmoid of 0.5, is the package's decision, but
+        for the ancestors that a hierarchy adds. The bias as it was stands in `config.json`.
         """
         state, bias = self.network.state_dict(), self._bias_to_fold()
         bounds = fixed_bounds(self.decoder)
@@ -117,6 +118,7 @@ def fixed_bounds(rule: Rule) -> float | list[float] | None:
         >>> fixed_bounds(Threshold(0.25)), fixed_bounds(TopK(2))
         (0.25, None)
     """
+    rule = bare(rule)
     if isinstance(rule, ZeroBound):
         return 0.0
     if isinstance(rule, Threshold):

@@ -21,11 +21,15 @@ from zlpr.decoding.probabilities import Probabilities
 from zlpr.decoding.sample_threshold import SHOWN, FeatureThreshold, SampleThreshold
 from zlpr.decoding.threshold import PerLabelThreshold, Threshold, ZeroBound
 from zlpr.decoding.top_k import TopK
+from zlpr.decoding.with_ancestors import WithAncestors
 from zlpr.serving.export_graph import Graph, Value, concat, where
 from zlpr.serving.export_sets import Posterior, best_set, posterior_of
 
 MOST_INTEGRATED = 256
 """Labels up to which expected F1 is put into a graph: it takes the square of them for a sample."""
+
+MOST_IN_HIERARCHY = 4096
+"""Labels up to which a hierarchy is put into a graph, as a matrix of their square."""
 
 
 @dataclass
@@ -84,7 +88,7 @@ def add_decision(sample: Sample, rule: Rule) -> Value:
 
 def exportable_rules() -> tuple[str, ...]:
     """Names of the rules that can be put into a graph."""
-    return tuple(rule.name for rule in _RULES if rule is not ProbabilityFloor)
+    return tuple(rule.name for rule in _RULES if rule not in (ProbabilityFloor, WithAncestors))
 
 
 def _zero(sample: Sample, rule: ZeroBound) -> Value:
@@ -114,6 +118,19 @@ def _marked(scores: Value, places: Value) -> Value:
 def _floor(sample: Sample, rule: ProbabilityFloor) -> Value:
     likely = add_probabilities(sample, rule.calibrator) >= rule.min_probability
     return add_decision(sample, rule.rule) & likely
+
+
+def _with_ancestors(sample: Sample, rule: WithAncestors) -> Value:
+    """A label, or any below it: a product with a matrix of all labels and their ancestors."""
+    if sample.num_labels > MOST_IN_HIERARCHY:
+        raise UserError(
+            f"a hierarchy of {sample.num_labels:,} labels cannot be exported, only of up to "
+            f"{MOST_IN_HIERARCHY:,}: the graph holds a number for each pair of them"
+        )
+    above = np.eye(sample.num_labels, dtype=np.float32)
+    for label in range(sample.num_labels):
+        above[label, rule.ancestors[label]] = 1.0
+    return add_decision(sample, rule.rule).cast(np.float32) @ above > 0.0
 
 
 def _label_count(sample: Sample, rule: LabelCount) -> Value:
@@ -267,4 +284,5 @@ _RULES: dict[type[Rule], Callable[[Sample, Any], Value]] = {
     PerLabelThreshold: _per_label,
     ExpectedF1: _expected_f1,
     ProbabilityFloor: _floor,
+    WithAncestors: _with_ancestors,
 }

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from zlpr import decoding
 from zlpr._errors import UserError
+from zlpr.decoding.with_ancestors import bare, like
 from zlpr.models.base import FittedModel
 from zlpr.serving.review import Review
 
@@ -27,13 +28,17 @@ def copy_with_rule(
     if isinstance(thresholds, list):
         if len(thresholds) != len(model.label_names):
             raise UserError(f"expected {len(model.label_names)} thresholds, got {len(thresholds)}")
-        rule = decoding.PerLabelThreshold(thresholds=thresholds)
+        rule = like(model.decoder, decoding.PerLabelThreshold(thresholds=thresholds))
     else:
         rule = decoding.by_hand(model.decoder, model.calibrator, threshold=thresholds)
     made = copy.copy(model)
     made.decoder = rule
     figures = reviewed.figures_with(model, rule)
-    decision = {"rule": rule.name, "by": "hand", "on": f"{reviewed.data.name}, {reviewed.part}"}
+    decision = {
+        "rule": bare(rule).name,
+        "by": "hand",
+        "on": f"{reviewed.data.name}, {reviewed.part}",
+    }
     kept = {"probabilities": model.record.decision.get("probabilities", {})}
     made.record = replace(model.record, metrics=figures, decision={**decision, **kept})
     return made

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from zlpr import decoding
+from zlpr._ancestors import Ancestors
 from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr._memory import require_memory
@@ -127,11 +128,13 @@ def fit_parts(
             shutil.rmtree(checkpoint, ignore_errors=True)
         raise
     model = trained.model
+    parents, ancestors = _hierarchy(parts.train)
     labels = trained.validation_labels
     validation = ScoredPart(
         parts.validation.labels if labels is None else labels,
         trained.validation_scores,
         trained.validation_features,
+        ancestors,
     )
     choice = choose_rule(config, parts.train.labels, validation)
     probabilities = choose_probabilities(config.scored_as, parts.train.labels, validation)
@@ -139,12 +142,23 @@ def fit_parts(
     model.decoder = decoding.by_hand(
         choice.rule, model.calibrator, min_probability=config.min_probability
     )
+    if parents is not None:
+        model.decoder = decoding.WithAncestors(model.decoder, parents)
     seconds = time.perf_counter() - started
     judged = {"validation": validation}
     if parts.test is not None:
         read = inputs.read(parts.test.inputs) if test_inputs is None else test_inputs
-        judged["test"] = ScoredPart(parts.test.labels, model.score(read), model.features(read))
+        scores, features = model.score(read), model.features(read)
+        judged["test"] = ScoredPart(parts.test.labels, scores, features, ancestors)
     return _recorded(parts, config, trained, choice, probabilities, judged, seconds)
+
+
+def _hierarchy(train: Dataset) -> tuple[list[list[int]] | None, Ancestors | None]:
+    """The parents of labels and all their ancestors; None where labels have no hierarchy."""
+    if train.hierarchy is None:
+        return None, None
+    parents = train.hierarchy.numbered(train.label_names)
+    return parents, Ancestors.of(parents)
 
 
 def _recorded(

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zlpr import decoding, metrics
+from zlpr._ancestors import Ancestors
+from zlpr.decoding.with_ancestors import bare, close
 from zlpr.losses import registry
 
 
@@ -19,15 +21,19 @@ class ScoredPart:
         truth: labels, CSR.
         scores: of the same shape, (samples, labels), or of candidates.
         features: what a decoding rule may read beside them, where the model has it.
+        ancestors: of the labels, which come with them in every label set.
     """
 
     truth: Any
     scores: NDArray[np.float32] | metrics.TopScores
     features: decoding.Features | None = None
+    ancestors: Ancestors | None = None
 
     def decided(self, rule: decoding.Rule) -> NDArray[np.bool_] | metrics.LabelLists:
-        """The label sets by a rule."""
-        return rule(self.scores, features=self.features)
+        """The label sets by a rule, in agreement with the hierarchy where there is one."""
+        chosen: NDArray[np.bool_] | metrics.LabelLists
+        chosen = rule(self.scores, features=self.features)
+        return chosen if self.ancestors is None else close(chosen, self.ancestors)
 
 
 def own_bound(loss: str) -> decoding.Rule | None:
@@ -78,7 +84,7 @@ def judge(
 
     figures = {name: figures_of(part, decoder) for name, part in parts.items()}
     own = own_bound(loss)
-    if own is not None and not isinstance(decoder, decoding.ZeroBound):
+    if own is not None and not isinstance(bare(decoder), decoding.ZeroBound):
         name, part = list(parts.items())[-1]
         figures[f"{name}, bound 0"] = figures_of(part, own)
     return figures

@@ -3,7 +3,7 @@
 import itertools
 import logging
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
 
@@ -285,13 +285,21 @@ def combine(
     validation, test = (_named_alike(part, train) for part in (validation, test))
     parts = [part for part in (train, validation, test) if part is not None]
     names = tuple(dict.fromkeys(name for part in parts for name in part.label_names))
-    train = train.with_label_names(names)
+    train = _with_links_of_all(train.with_label_names(names), parts)
     if validation is None:
         train, validation = hold_out(train, seed, method)
     else:
         validation = validation.with_label_names(names)
     test = None if test is None else test.with_label_names(names)
     return Parts(train, validation, test, sources, "published", seed)
+
+
+def _with_links_of_all(train: Dataset, parts: Sequence[Dataset]) -> Dataset:
+    """A training part whose hierarchy also holds the links among labels of other parts alone."""
+    for part in parts:
+        if train.hierarchy is not None and part.hierarchy is not None:
+            train = replace(train, hierarchy=train.hierarchy.joined(part.hierarchy))
+    return train
 
 
 def _named_alike(part: Dataset | None, train: Dataset) -> Dataset | None:
