@@ -2,10 +2,10 @@
 
     python bench/hierarchy.py titles.jsonl.xz --separator . --samples 3000
 
-trains a linear model on labels that are closed upwards, fits each rule for Micro-F1 on the scores as
-they are, and prints Micro-F1 and example-based F1 on the test part of its label sets as they come, of
-these with all ancestors added, and of these without the labels that lack an ancestor; the share
-of samples whose set disagrees with the hierarchy stands before them.
+trains a linear model on labels that are closed upwards, fits each rule for Micro-F1 on the scores
+as they are, and prints Micro-F1 and example-based F1 of the test part's label sets as they come, of
+these with all ancestors added, and of these without the labels that lack an ancestor. The share of
+samples whose set disagrees with the hierarchy stands before them.
 """
 
 import argparse
