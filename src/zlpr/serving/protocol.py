@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from zlpr import __version__
 from zlpr._errors import UserError
 from zlpr._names import unknown
-from zlpr.models.answers import Answer
+from zlpr.models.answers import Answer, Figures
 from zlpr.serving.service import ServedModel
 
 VERSION = "1"
@@ -282,7 +282,10 @@ def _probabilities(answers: Sequence[Answer], names: Sequence[str]) -> NDArray[A
 def _matrix(rows: Sequence[Mapping[int, float]], width: int, missing: float) -> NDArray[np.float32]:
     matrix = np.full((len(rows), width), missing, dtype="<f4")
     for place, row in enumerate(rows):
-        matrix[place, list(row)] = list(row.values())
+        if isinstance(row, Figures):
+            matrix[place] = row.array
+        else:
+            matrix[place, list(row)] = list(row.values())
     np.clip(matrix, LOWEST, -LOWEST, out=matrix)  # an impossible label's score is -inf, not JSON
     return matrix
 
