@@ -340,7 +340,8 @@ def print_losses(records: list[dict]) -> None:
     """Subset accuracy / Micro-F1 of every loss on every set, and the seconds on all of them."""
     names = list(dict.fromkeys(record["data"] for record in records))
     by_key = {(record["mode"], record["data"]): record for record in records}
-    print(f"\n| Subset accuracy / Micro-F1 | {' | '.join(names)} | CPU s |\n{'|---' * (len(names) + 2)}|")
+    print(f"\n| Subset accuracy / Micro-F1 | {' | '.join(names)} | CPU s |")
+    print("|---" * (len(names) + 2) + "|")
     for mode in ("ZLPR", "BR (BCE)", "LR (LSEP)", "Rank-SVM", *LOSSES):
         rows = [by_key.get((mode, name), {"error": "not run"}) for name in names]
         cells = [
