@@ -51,7 +51,7 @@ def feature_matrix(inputs: Any, num_features: int, means: NDArray[np.float32] | 
     Raises:
         UserError: it holds something else than finite numbers, or is of another shape.
     """
-    features: Any = inputs.tocsr() if sparse.issparse(inputs) else np.asarray(inputs)
+    features: Any = inputs.tocsr() if hasattr(inputs, "tocsr") else np.asarray(inputs)
     if features.dtype.kind == "O":
         features = _as_numbers(features)
     if features.dtype.kind not in "biuf":
@@ -63,7 +63,7 @@ def feature_matrix(inputs: Any, num_features: int, means: NDArray[np.float32] | 
         )
     if means is not None:
         features = fill_missing(features, means)
-    values: Any = features.data if sparse.issparse(features) else features
+    values: Any = features.data if hasattr(features, "tocsr") else features
     if not np.isfinite(values).all():
         raise UserError("the features hold NaN or infinite values; this model takes numbers")
     if not (np.abs(values) <= LARGEST_FEATURE).all():
