@@ -16,7 +16,7 @@ from zlpr.cli._progress import progress
 from zlpr.cli._reading import add_reading_arguments, columns_of, load_data
 
 if TYPE_CHECKING:
-    from zlpr.data import Dataset
+    from zlpr.data import Columns, Dataset
     from zlpr.models import FittedModel
     from zlpr.serving import Limits
     from zlpr.serving.review import Review
@@ -50,20 +50,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a file with the token that requests must bear (Authorization: Bearer TOKEN)",
     )
     parser.add_argument(
-        "--no-token", action="store_true", help="let anyone in who reaches --host beyond loopback"
+        "--no-token", action="store_true", help="serve other machines without a token"
     )
     parser.add_argument(
         "--allow-host",
         metavar="NAME",
         action="append",
         default=[],
-        help="a name by which clients may call the server, as behind a proxy; may repeat",
+        help="a name by which clients may call the server, as behind a proxy; may be repeated",
     )
-    parser.add_argument("--quiet", action="store_true", help="no line per request")
+    parser.add_argument("--quiet", action="store_true", help="log no line per request")
     parser.add_argument(
         "--allow-save",
         action="store_true",
-        help="let the page save a rule in a copy of a model's folder beyond loopback, too",
+        help="let the page save a rule in a copy of the model folder even where other machines "
+        "reach it",
     )
     _add_limits(parser)
     add_reading_arguments(parser)
@@ -72,12 +73,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_limits(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("limits")
     for flag, kind, metavar, words in (
-        ("--max-body", int, "BYTES", "of a request (default 4000000)"),
-        ("--max-texts", int, "N", "texts in a request (default 1000)"),
-        ("--max-characters", int, "N", "of a text (default 100000)"),
-        ("--max-seconds", float, "S", "for an answer (default 30)"),
-        ("--max-waiting", int, "N", "texts that may wait for the model (default 10000)"),
-        ("--max-connections", int, "N", "at a time (default 1000)"),
+        ("--max-body", int, "BYTES", "largest request (default 4000000)"),
+        ("--max-texts", int, "N", "most texts in a request (default 1000)"),
+        ("--max-characters", int, "N", "longest text, in characters (default 100000)"),
+        ("--max-seconds", float, "S", "longest time for an answer (default 30)"),
+        ("--max-waiting", int, "N", "most texts that may wait for the model (default 10000)"),
+        ("--max-connections", int, "N", "most connections at a time (default 1000)"),
     ):
         group.add_argument(flag, type=kind, metavar=metavar, help=words)
 
@@ -159,6 +160,8 @@ def _reviews(
     for name, model in models.items():
         seen = seen_before(chosen.data, model.record.data)
         notes = list(chosen.notes) if model is first else [seen] if seen else []
+        if args.text is None and model is not first:
+            notes += _other_columns(name, columns_of(model), data.columns)
         names = model.label_names
         part = _closed(chosen.data, model).with_label_names(names, unknown="drop")
         test = chosen.test
@@ -178,6 +181,32 @@ def _reviews(
 def _closed(data: "Dataset", model: "FittedModel") -> "Dataset":
     """The data as the model's hierarchy wants it, where it has one."""
     return data if model.hierarchy is None else data.with_ancestors(model.hierarchy)
+
+
+def _other_columns(name: str, own: "Columns | None", read: "Columns | None") -> list[str]:
+    """What to say of a model that read other columns in training than are read here.
+
+    Raises:
+        UserError: these are in the data too, so that its figures would be of the wrong ones.
+    """
+    from zlpr.data.problems import quote_all
+
+    if own is None or read is None or (own.text, own.features) == (read.text, read.features):
+        return []
+    if read.features is not None or own.features is not None:
+        raise UserError(
+            f"{name}: was trained on other feature columns than the first model; serve the data "
+            "with one of them at a time"
+        )
+    if not (own.text and read.text):  # columns without names
+        return []
+    said = f"was trained on texts from {quote_all(own.text)}, and gets {quote_all(read.text)} here"
+    if set(own.text) <= {*read.also_text, *read.unread}:
+        raise UserError(
+            f"{name}: {said}, as the first model; serve the data with one of them at a time, or "
+            "name the column for all with --text"
+        )
+    return [said]
 
 
 def _log_requests(quiet: bool) -> None:

@@ -1,8 +1,10 @@
 """What a model answers about samples: their labels, and figures by label, as people get them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
 
 from zlpr._ancestors import Ancestors
 from zlpr.decoding import WithAncestors
@@ -13,6 +15,35 @@ if TYPE_CHECKING:
 
 DECIMALS = 4
 """Of scores and probabilities that are handed to people."""
+
+
+class Figures(Mapping[int, float]):
+    """A sample's figures of all labels, by label: a view of an array, as there may be many.
+
+    Args:
+        array: a number per label.
+
+    Examples:
+        >>> import numpy as np
+        >>> Figures(np.array([0.5, 2.0])) == {0: 0.5, 1: 2.0}
+        True
+    """
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self.array = array
+
+    def __getitem__(self, label: int) -> float:
+        if not 0 <= label < len(self.array):
+            raise KeyError(label)
+        return float(self.array[label])
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self.array)))
+
+    def __len__(self) -> int:
+        return len(self.array)
 
 
 @dataclass(frozen=True)
@@ -26,8 +57,8 @@ class Answer:
     """
 
     chosen: list[int]
-    scores: dict[int, float]
-    probabilities: dict[int, float]
+    scores: Mapping[int, float]
+    probabilities: Mapping[int, float]
 
     def to_json(self, names: Sequence[str], *, all_labels: bool = False) -> dict[str, Any]:
         """As plain JSON, by the labels' names.
@@ -64,23 +95,25 @@ def answer(model: "FittedModel", inputs: Any) -> list[Answer]:
     chosen = lists_of(model.decoder(scores, features=model.features(read)))
     figures = zip(by_label(scores), by_label(model.calibrator(scores)), strict=True)
     said = [Answer(own, *pair) for own, pair in zip(chosen, figures, strict=True)]
-    if isinstance(model.decoder, WithAncestors):
-        for one in said:
-            _complete(one, model.decoder.ancestors)
-    return said
+    if not isinstance(model.decoder, WithAncestors):
+        return said
+    return [_completed(one, model.decoder.ancestors) for one in said]
 
 
-def _complete(said: Answer, ancestors: Ancestors) -> None:
-    """Give ancestors that were no candidates the figures of the best label predicted below them.
+def _completed(said: Answer, ancestors: Ancestors) -> Answer:
+    """With the figures of the likeliest label below it for an ancestor that was no candidate.
 
     A label is at most as likely as what stands above it.
     """
-    without = [label for label in said.chosen if label not in said.scores]
     scored = [label for label in said.chosen if label in said.scores]
-    for label in without:
+    if len(scored) == len(said.chosen):
+        return said
+    scores, probabilities = dict(said.scores), dict(said.probabilities)
+    for label in set(said.chosen).difference(scored):
         below = [other for other in scored if label in ancestors[other]]
-        for figures in (said.scores, said.probabilities):
-            figures[label] = max(figures[other] for other in below)
+        scores[label] = max(scores[other] for other in below)
+        probabilities[label] = max(probabilities[other] for other in below)
+    return Answer(said.chosen, scores, probabilities)
 
 
 def answer_scores(model: "FittedModel", inputs: Any) -> list[Answer]:
@@ -88,14 +121,14 @@ def answer_scores(model: "FittedModel", inputs: Any) -> list[Answer]:
     return [Answer([], scores, {}) for scores in by_label(model.predict_scores(inputs))]
 
 
-def by_label(figures: Any) -> Iterator[dict[int, float]]:
+def by_label(figures: Any) -> Iterator[Mapping[int, float]]:
     """Each sample's figures by label: of all, or of its candidates.
 
     Args:
         figures: scores or probabilities of shape (samples, labels), or `TopScores`.
     """
     if not isinstance(figures, TopScores):
-        yield from (dict(enumerate(row)) for row in figures.tolist())
+        yield from map(Figures, figures)
         return
     ordered = figures.by_label()
     for labels, row in zip(ordered.labels.tolist(), ordered.scores.tolist(), strict=True):

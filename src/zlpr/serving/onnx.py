@@ -31,9 +31,13 @@ if TYPE_CHECKING:  # each thousandth of a second counts from here to the first a
 
     Inputs = dict[str, NDArray[Any]]
 
+WORDS = {"word": r"\w\w+", "word+emoji": "\\w\\w+|[\u2600-\u27bf\U0001f1e6-\U0001faff]"}
+"""What a word is, by the name that a vocabulary gives its symbols."""
 CELLS_AT_ONCE = 1 << 24
 """Entries times labels that are computed together: 64 MB."""
 ROWS_AT_ONCE = 64
+LARGEST_FEATURE = 1e30
+"""Beyond it, a score may be more than single precision holds."""
 
 
 class View:
@@ -53,8 +57,8 @@ class View:
     def runs(self, text: str) -> Iterator[Sequence[str]]:
         """Symbols in a row that n-grams are made of; none crosses from one run to the next."""
         lower = text.lower()
-        if self.symbols == "word":
-            yield re.findall(r"\w\w+", lower)
+        if self.symbols in WORDS:
+            yield re.findall(WORDS[self.symbols], lower)
         elif self.symbols == "subword":
             yield from (f" {word} " for word in re.findall(r"\S+", lower))
         else:
@@ -66,7 +70,7 @@ class View:
 
     def features(self, text: str) -> tuple[list[int], list[float]]:
         """Columns and values of a text's n-grams; the values have length one."""
-        joint = " " if self.symbols == "word" else ""
+        joint = " " if self.symbols in WORDS else ""
         found = Counter(
             joint.join(run[start : start + size])
             for run in self.runs(text)
@@ -205,12 +209,24 @@ class OnnxModel:
             )
         for start in range(0, matrix.shape[0], ROWS_AT_ONCE):
             block = matrix[start : start + ROWS_AT_ONCE]
+            self._check_numbers(block.data if hasattr(block, "indptr") else block)
             if self.reading["sparse"]:
                 read = _entries(block)
             else:
                 dense = block.toarray() if hasattr(block, "toarray") else block
                 read = {"features": np.ascontiguousarray(dense, dtype=np.float32)}
             yield from self._bounded(start, read)
+
+    def _check_numbers(self, values: Any) -> None:
+        """Refuse what is no number; NaN is a missing one where training had such."""
+        unfit = ~(np.abs(values) <= LARGEST_FEATURE)
+        if self.reading.get("missing"):
+            unfit &= ~np.isnan(values)
+        if unfit.any():
+            raise ValueError(
+                f"the features hold {values[unfit].flat[0]}; this model takes numbers up to "
+                f"{LARGEST_FEATURE:g}"
+            )
 
     def _token_batches(self, texts: list[str]) -> Iterator[tuple[NDArray[np.int64], Inputs]]:
         """Token ids, the longest texts first, so that a batch holds texts of like length."""

@@ -6,6 +6,7 @@ stands with it, and becomes that of the command line's flag.
 """
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -40,7 +41,9 @@ def setting(default: Any, help: str, **shown: Any) -> Any:  # noqa: A002
 
 def regularisation_setting() -> Any:
     """The strength of L2, the same words for every kind that has it."""
-    words = "r in 'sum of losses + r/2 |W|^2'; chosen on validation data where not given"
+    words = (
+        "strength r of L2, as in 'sum of losses + r/2 |W|^2' (default: chosen on validation data)"
+    )
     return setting(None, words, metavar="R")
 
 
@@ -56,6 +59,8 @@ class TrainingConfig:
         loss: a name of the losses' registry, with parameters behind it as in
             `zlpr:pos_weight=2.7`; `NO_LOSS` for a kind that has that as its default.
         loss_params: the loss's own parameters, such as `{"pos_weight": 2.7}`.
+        choose: numbers for parameters of the loss, such as `{"pos_weight": (1, 2, 4)}`, of which
+            validation picks by `metric`; with several parameters, of all combinations.
         seed: of initialisation, shuffling and dropout; the same seed gives the same bits.
         decode: the rule that turns scores into label sets. "auto" takes the one that
             cross-validation on the validation part finds best; "zero" keeps the paper's bound;
@@ -86,7 +91,8 @@ class TrainingConfig:
         "zlpr", "a name from 'zlpr losses', with parameters as in zlpr:pos_weight=2.7"
     )
     loss_params: Mapping[str, Any] = field(default_factory=dict)
-    seed: int = setting(0, "of initialisation, shuffling and dropout")
+    choose: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    seed: int = setting(0, "random seed of initialisation, shuffling and dropout")
     decode: str = setting(
         AUTO,
         "how scores become label sets: auto takes the rule that cross-validation on the validation "
@@ -95,25 +101,27 @@ class TrainingConfig:
     )
     decode_metric: str | None = setting(
         None,
-        "what the rule is chosen and fitted for; --metric where that is one of label sets, else "
-        "micro_f1",
+        "metric that the rule is chosen and fitted for (default: --metric where it judges label "
+        "sets, micro_f1 otherwise)",
         metavar="METRIC",
     )
     threshold: float | None = setting(
-        None, "predict the labels with a score above it; no rule is fitted", metavar="T"
+        None, "predict the labels with a score above T, and fit no rule", metavar="T"
     )
     top: int | None = setting(
-        None, "predict so many labels for every sample; no rule is fitted", metavar="K"
+        None, "predict K labels for every sample, and fit no rule", metavar="K"
     )
     min_probability: float | None = setting(
-        None, "leave out labels below this probability, whatever the rule says", metavar="P"
+        None, "never predict a label with a probability below P", metavar="P"
     )
     metric: str | None = setting(
-        None, "what validation chooses by; --decode-metric where not given", metavar="METRIC"
+        None, "metric by which validation chooses (default: --decode-metric)", metavar="METRIC"
     )
 
     empty: EmptyCases | None = setting(
-        None, "count empty cases as scikit-learn does, or as the paper (as --preset paper does)"
+        None,
+        "count empty cases as scikit-learn does or as the paper does (default: sklearn, and paper "
+        "with --preset paper)",
     )
 
     def __new__(cls, **settings: Any) -> Self:
@@ -131,7 +139,7 @@ class TrainingConfig:
 
         kind = kind_of(self.model)
         self._spell_loss_out()
-        if not self.takes_loss() and (self.loss != NO_LOSS or self.loss_params):
+        if not self.takes_loss() and (self.loss != NO_LOSS or self.loss_params or self.choose):
             raise UserError(f"model {kind.name} is not trained with a loss; leave it out")
         if not 0 <= self.seed < MOST_SEEDS:
             raise UserError(f"seed {self.seed}: expected a number from 0 to {MOST_SEEDS - 1}")
@@ -169,6 +177,7 @@ class TrainingConfig:
                 f"its rules are: {', '.join(by_scores)}"
             )
         self._check_decisions_by_hand()
+        self._check_choose()
 
     def _spell_loss_out(self) -> None:
         """`loss="zlpr:pos_weight=2.7"` as a name and parameters."""
@@ -177,6 +186,27 @@ class TrainingConfig:
             raise UserError(f"loss {self.loss!r}: {', '.join(sorted(twice))} given twice")
         object.__setattr__(self, "loss", name)
         object.__setattr__(self, "loss_params", {**params, **self.loss_params})
+
+    def _check_choose(self) -> None:
+        for name, values in self.choose.items():
+            if name in self.loss_params:
+                raise UserError(f"choose {name}: a parameter that is given as well")
+            if any(isinstance(one, bool) or not isinstance(one, int | float) for one in values):
+                raise UserError(f"choose {name}: expected numbers, as in {name}=1,2,4")
+            if len(set(values)) < 2:
+                raise UserError(f"choose {name}: expected at least two values to choose from")
+
+    def alternatives(self) -> list[Self]:
+        """These settings with each combination of what there is to choose from, and no choice."""
+        names = list(self.choose)
+        return [
+            dataclasses.replace(
+                self,
+                choose={},
+                loss_params={**self.loss_params, **dict(zip(names, values, strict=True))},
+            )
+            for values in itertools.product(*self.choose.values())
+        ]
 
     def _check_decisions_by_hand(self) -> None:
         from zlpr import decoding
