@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test format lint types contracts pytest figures docs build clean
+.PHONY: help demo test format lint types contracts pytest figures pictures docs build clean
 
 help:
 	@sed -n '1,/^$$/s/^# //p' Makefile
@@ -31,6 +31,11 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 
 demo: $(VENV)/.installed-demo
 	$(BIN)/zlpr compare
+	@echo
+	@echo "Next, with texts and labels of your own (CSV, JSON Lines, Parquet, ...):"
+	@echo "    $(BIN)/zlpr train YOUR-FILE.csv --out my-model"
+	@echo "    $(BIN)/zlpr predict my-model \"a text\""
+	@echo "or 'source $(BIN)/activate' once, and then just: zlpr --help"
 
 test: format lint types contracts pytest
 
@@ -52,8 +57,11 @@ pytest: $(VENV)/.installed-dev
 figures: $(VENV)/.installed-dev
 	$(BIN)/zlpr theory --out docs/figures
 
+pictures: $(VENV)/.installed-dev
+	$(BIN)/python docs/pictures.py
+
 docs: $(VENV)/.installed-dev
-	$(BIN)/mkdocs build --strict
+	$(BIN)/python docs/build.py site
 
 build: $(VENV)/.installed-dev
 	$(BIN)/python -m build

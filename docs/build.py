@@ -220,6 +220,19 @@ def _line_of(item: object) -> int:
     return inspect.getsourcelines(item)[1] if wrapped is None else _line_of(wrapped) + 1  # type: ignore[arg-type]
 
 
+def _examples() -> str:
+    """A card per script: its picture, what its first line says, and its code behind a fold."""
+    return "\n".join(_card(script) for script in sorted((ROOT / "examples").glob("*.py")))
+
+
+def _card(script: Path) -> str:
+    code = script.read_text(encoding="utf-8")
+    says = code.partition('"""')[2].partition("\n")[0]
+    lines = "\n".join(f"    {line}".rstrip() for line in ["```python", *code.splitlines(), "```"])
+    picture = f"![The picture that {script.stem} draws](figures/examples/{script.stem}.png)"
+    return f'<div markdown>\n\n{picture}\n\n{says}\n\n??? example "{script.name}"\n\n{lines}\n\n</div>'
+
+
 def _release_notes() -> str:
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     return text.partition("\n\n")[2]
@@ -230,6 +243,7 @@ MARKS = {
     "<!-- paper: results -->": _results,
     "<!-- commands -->": _commands,
     "<!-- losses -->": _losses,
+    "<!-- examples -->": _examples,
     "<!-- release notes -->": _release_notes,
 } | {
     f"<!-- losses: {family} -->": functools.partial(_members, family) for family in FAMILIES
