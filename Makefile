@@ -5,8 +5,11 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check
-WORKERS ?= 2
+# pip compiles what it installs with one core; compileall, afterwards, with all of them.
+INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-compile \
+	-c constraints.txt
+COMPILE := $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true # some files are templates
+WORKERS ?= 3
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test format lint types contracts pytest figures pictures docs build clean
@@ -21,12 +24,14 @@ $(BIN)/python:
 
 $(VENV)/.installed-demo: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing zlpr into $(VENV) (once, a few minutes) ..."
-	$(PIP) install --quiet -c constraints.txt -e ".[text,report,data]"
+	$(INSTALL) -e ".[text,report,data]"
+	@$(COMPILE)
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing zlpr and its development tools into $(VENV) (once, a few minutes) ..."
-	$(PIP) install --quiet -c constraints.txt -e ".[dev]"
+	$(INSTALL) -e ".[dev]"
+	@$(COMPILE)
 	@touch $@ $(VENV)/.installed-demo
 
 demo: $(VENV)/.installed-demo
@@ -51,8 +56,10 @@ types: $(VENV)/.installed-dev
 contracts: $(VENV)/.installed-dev
 	$(BIN)/lint-imports
 
+# The tests start many processes, and three workers keep two cores busy while some of them wait.
+# Without bytecode files each process would compile the package again.
 pytest: $(VENV)/.installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal $(ARGS)
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 figures: $(VENV)/.installed-dev
 	$(BIN)/zlpr theory --out docs/figures

@@ -1,16 +1,18 @@
 """A frozen encoder beside n-grams, against the linear default, over English and Chinese text sets.
 
     python bench/embed_against_default.py run DATA OUT --english FOLDER --chinese FOLDER
-        [--sets …] [--seeds 5] [--train 3000]
-    python bench/embed_against_default.py table OUT
+        [--sets …] [--seeds 5] [--train 3000] [--arms default embed fine-tuned]
+    python bench/embed_against_default.py table OUT [--arms default embed]
 
 DATA holds the folders that `SETS` of `default_against_peers.py` names. A set's rows are drawn anew
 for each seed into 8:1:1, of which at most `--train` are trained on, an eighth of that validated on
-and two thirds of it tested on. Both arms, `zlpr train` by default and with `--model embed:FOLDER`,
-get the same parts. Judged by scikit-learn. Every cell leaves one record; a run that is started
-again goes on where it stopped, and embeddings are in the cache of `zlpr cache`.
+and two thirds of it tested on. All arms get the same parts: `zlpr train` by default, with
+`--model embed:FOLDER`, and with `--model hf:FOLDER`, which fine-tunes the same encoder. Judged by
+scikit-learn. Every cell leaves one record; a run that is started again goes on where it stopped,
+and embeddings are in the cache of `zlpr cache`.
 
-`table` exits with 1 unless the mean Micro-F1 of `embed` is ahead on every set.
+`table` compares two of them, and exits with 1 unless the second's mean Micro-F1 is ahead on every
+set.
 """
 
 import argparse
@@ -42,7 +44,7 @@ METRICS = {
     "subset_accuracy": "Subset accuracy",
     "macro_f1": "Macro-F1",
 }
-ARMS = ("default", "embed")
+ARMS = {"default": "linear", "embed": "embed:{}", "fine-tuned": "hf:{}"}
 
 
 def draw(data: Any, seed: int, most: int) -> list[Any]:
@@ -85,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
 
     for name in args.sets:
         encoder = args.chinese if name in CHINESE else args.english
-        models = dict(zip(ARMS, ("linear", f"embed:{encoder}"), strict=True))
+        models = {arm: ARMS[arm].format(encoder) for arm in args.arms}
         data = read_set(args.data, name)
         for seed in range(args.first_seed, args.first_seed + args.seeds):
             parts = None
@@ -100,19 +102,22 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def rows_of(records: list[dict[str, Any]]) -> Iterator[tuple[str, int, dict[str, Any]]]:
+def rows_of(
+    records: list[dict[str, Any]], arms: list[str]
+) -> Iterator[tuple[str, int, dict[str, Any]]]:
     """Per set: how many seeds both arms have, and by metric both means and the spread."""
+    first, second = arms
     for name in (*ENGLISH, *CHINESE):
         by_arm = {
             arm: {r["seed"]: r for r in records if (r["set"], r["arm"]) == (name, arm)}
-            for arm in ARMS
+            for arm in arms
         }
-        seeds = sorted(by_arm["default"].keys() & by_arm["embed"].keys())
+        seeds = sorted(by_arm[first].keys() & by_arm[second].keys())
         if not seeds:
             continue
         figures = {}
         for metric in METRICS:
-            pairs = [[100 * by_arm[arm][seed][metric] for arm in ARMS] for seed in seeds]
+            pairs = [[100 * by_arm[arm][seed][metric] for arm in arms] for seed in seeds]
             values = np.array(pairs)
             spread = float(np.std(values[:, 1] - values[:, 0], ddof=1)) if len(seeds) > 1 else None
             figures[metric] = (*values.mean(axis=0).tolist(), spread)
@@ -120,16 +125,16 @@ def rows_of(records: list[dict[str, Any]]) -> Iterator[tuple[str, int, dict[str,
 
 
 def table(args: argparse.Namespace) -> int:
-    """Means over the seeds, as Markdown: default, embed, and the deviation of their difference."""
+    """Means over the seeds of two arms, as Markdown, and the deviation of their difference."""
     records = [json.loads(path.read_text()) for path in sorted(args.out.glob("*.json"))]
     print(f"| set (draws) | {' | '.join(METRICS.values())} |")
     print("|---" * (len(METRICS) + 1) + "|")
     ahead = True
-    for name, seeds, figures in rows_of(records):
+    for name, seeds, figures in rows_of(records, args.arms):
         cells = []
-        for default, embed, spread in figures.values():
+        for before, after, spread in figures.values():
             told = "" if spread is None else f" ± {spread:.1f}"
-            cells.append(f"{default:.1f} → {embed:.1f} ({embed - default:+.1f}{told})")
+            cells.append(f"{before:.1f} → {after:.1f} ({after - before:+.1f}{told})")
         print(f"| {name} ({seeds}) | {' | '.join(cells)} |")
         ahead = ahead and figures["micro_f1"][1] > figures["micro_f1"][0]
     return 0 if ahead else 1
@@ -148,9 +153,11 @@ def main() -> int:
     cells.add_argument("--seeds", type=int, default=5)
     cells.add_argument("--first-seed", type=int, default=0)
     cells.add_argument("--train", type=int, default=3_000)
+    cells.add_argument("--arms", nargs="+", choices=ARMS, default=["default", "embed"])
     cells.set_defaults(action=run)
     shown = actions.add_parser("table")
     shown.add_argument("out", type=Path)
+    shown.add_argument("--arms", nargs=2, choices=ARMS, default=["default", "embed"])
     shown.set_defaults(action=table)
     args = parser.parse_args()
     code: int = args.action(args)

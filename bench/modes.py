@@ -78,8 +78,8 @@ LOSSES = {
 }
 ALL = MODES | LOSSES
 METRICS = {
-    "subset_accuracy": "SubACC",
-    "example_f1": "MLC-F1",
+    "subset_accuracy": "Subset accuracy",
+    "example_f1": "Example F1",
     "micro_f1": "Micro-F1",
     "macro_f1": "Macro-F1",
 }
@@ -340,7 +340,8 @@ def print_losses(records: list[dict]) -> None:
     """Subset accuracy / Micro-F1 of every loss on every set, and the seconds on all of them."""
     names = list(dict.fromkeys(record["data"] for record in records))
     by_key = {(record["mode"], record["data"]): record for record in records}
-    print(f"\n| SubACC / Micro-F1 | {' | '.join(names)} | CPU s |\n{'|---' * (len(names) + 2)}|")
+    print(f"\n| Subset accuracy / Micro-F1 | {' | '.join(names)} | CPU s |")
+    print("|---" * (len(names) + 2) + "|")
     for mode in ("ZLPR", "BR (BCE)", "LR (LSEP)", "Rank-SVM", *LOSSES):
         rows = [by_key.get((mode, name), {"error": "not run"}) for name in names]
         cells = [

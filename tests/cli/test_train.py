@@ -1,5 +1,6 @@
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -11,11 +12,12 @@ import sklearn.metrics
 
 import zlpr
 from tests import many_labels
+from tests.processes import Command
 from zlpr.cli.main import main
 from zlpr.data import Columns, demo, load
 from zlpr.metrics import evaluate
 from zlpr.metrics.table import in_words
-from zlpr.training import divide
+from zlpr.training import divide, linear_checkpoint
 
 
 @pytest.fixture(scope="module")
@@ -170,29 +172,12 @@ def test_labels_without_a_training_sample_are_named(tmp_path, capsys):
     assert "no training sample and cannot be learned: rare" in capsys.readouterr().out
 
 
-def test_a_disk_that_fills_up_is_one_line_and_leaves_the_previous_model(folder, file):
+def test_a_disk_that_fills_up_is_one_line_and_leaves_the_previous_model(folder, file, tmp_path):
     """The operating system refuses to write more than 20 kB to a file."""
-    code = """
-import resource, sys
-from zlpr.cli.main import main
-resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
-raise SystemExit(main(sys.argv[1:]))
-"""
     before = (folder / "model.safetensors").read_bytes()
-    command = [
-        sys.executable,
-        "-c",
-        code,
-        "train",
-        str(file),
-        "--out",
-        str(folder),
-        "--loss",
-        "bce",
-        "--overwrite",
-    ]
-    finished = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert finished.returncode == 1
+    arguments = ["train", str(file), "--out", str(folder), "--loss", "bce", "--overwrite"]
+    finished = Command(_train_on_a_full_disk, arguments, log=tmp_path / "log")
+    assert finished.wait() == 1
     assert finished.stderr.strip().endswith("File too large")
     assert "\n" not in finished.stderr.strip()
     assert zlpr.load(folder).record.loss == "zlpr"
@@ -204,38 +189,25 @@ raise SystemExit(main(sys.argv[1:]))
 @pytest.mark.slow
 def test_a_killed_run_goes_on_and_ends_with_the_same_weights(file, tmp_path):
     """SIGKILL in the middle of the epochs, then the same command again."""
+    options = ["--loss", "dice2", "--epochs", "20", "--batch-size", "8", "--regularisation", "1"]
 
-    def command(name):
-        options = [
-            "--loss",
-            "dice2",
-            "--epochs",
-            "20",
-            "--batch-size",
-            "8",
-            "--regularisation",
-            "1",
-        ]
-        code = "import zlpr.training.linear_checkpoint as s; s.SECONDS_BETWEEN_SAVES = 0; "
-        code += "from zlpr.cli.main import main; raise SystemExit(main())"
-        start = [sys.executable, "-c", code, "train", str(file), "--out", str(tmp_path / name)]
-        return [*start, *options]
+    def start(name):
+        arguments = ["train", str(file), "--out", str(tmp_path / name), *options]
+        return Command(_train_and_save_often, arguments, log=tmp_path / f"{name}-log")
 
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(command("killed"), env=environment)
+    killed = start("killed")
     state = tmp_path / "killed.checkpoint" / "epoch.safetensors"
-    while not state.exists() and process.poll() is None:
+    while not state.exists() and killed.process.is_alive():
         time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    killed.process.kill()
+    assert killed.wait() == -signal.SIGKILL
     assert state.exists()
     assert not (tmp_path / "killed").exists()
-    printed = {
-        name: subprocess.run(
-            command(name), env=environment, check=True, capture_output=True, text=True
-        ).stdout
-        for name in ("killed", "unbroken")
-    }
+    printed = {}
+    for name in ("killed", "unbroken"):
+        run = start(name)
+        assert run.wait() == 0, run.stderr
+        printed[name] = run.stdout
     assert "going on with the unfinished run" in printed["killed"]
     assert "going on" not in printed["unbroken"]
     killed, unbroken = (
@@ -243,6 +215,16 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_weights(file, tmp_path):
     )
     assert killed == unbroken
     assert not (tmp_path / "killed.checkpoint").exists()
+
+
+def _train_on_a_full_disk(arguments):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+    return main(arguments)
+
+
+def _train_and_save_often(arguments):
+    linear_checkpoint.SECONDS_BETWEEN_SAVES = 0
+    return main(arguments)
 
 
 def write_rows(path, count, labels=("a", "b")):

@@ -1,13 +1,12 @@
-import functools
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
 
 from tests.compare import toy
+from tests.processes import Command
+from zlpr.cli.main import main
 from zlpr.compare.cell import Place
 from zlpr.compare.experiment import carry_out, plan
 from zlpr.compare.folder import RunFolder
@@ -33,33 +32,34 @@ def unbroken(path, tmp_path_factory):
     return folder
 
 
-def command(path, out):
+def compare(path, out, log):
+    """The command, in a session of its own, as a terminal would start it."""
     losses = ["--losses", "zlpr", "dice2", "lsep"]
     options = ["--seeds", str(SEEDS), "--workers", "1", "--set", "regularisation=1.0"]
-    base = [sys.executable, "-m", "zlpr", "compare", "--data", str(path), "--out", str(out)]
-    return [*base, *losses, *options]
+    arguments = ["compare", "--data", str(path), "--out", str(out), *losses, *options]
+    return Command(_in_a_session, arguments, log=log)
 
 
-def interrupt(path, out, number, at_least):
+def _in_a_session(arguments):
+    os.setsid()
+    # A shell's background jobs ignore Ctrl-C, and would hand that down to this one.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    return main(arguments)
+
+
+def interrupt(path, out, log, number, at_least):
     """Start a comparison, and send it a signal once it has some records."""
-    process = subprocess.Popen(
-        command(path, out),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-        # A shell's background jobs ignore Ctrl-C, and would hand that down to this one.
-        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
-    )
+    started = compare(path, out, log)
     runs = out / "runs"
     deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and process.poll() is None:
+    while time.monotonic() < deadline and started.process.is_alive():
         if runs.is_dir() and len(list(runs.glob("*.json"))) >= at_least:
-            process.send_signal(number)
+            os.kill(started.process.pid, number)
             break
         time.sleep(0.01)
-    errors = process.communicate(timeout=60)[1].decode()
-    assert _all_gone(process.pid)
-    return process.returncode, errors
+    code = started.wait(60)
+    assert _all_gone(started.process.pid)
+    return code, started.stderr
 
 
 def _all_gone(group):
@@ -75,27 +75,28 @@ def _all_gone(group):
 
 
 def test_interrupted_and_started_again_equals_an_unbroken_run(path, unbroken, tmp_path):
-    code, errors = interrupt(path, tmp_path, signal.SIGINT, at_least=2)
+    out, log = tmp_path / "out", tmp_path / "log"
+    code, errors = interrupt(path, out, log, signal.SIGINT, at_least=2)
     assert code == 130, errors
     assert "goes on from the runs that are done" in errors
     assert "Traceback" not in errors
-    after_interrupt = len(read_records(tmp_path / "runs")[0])
-    code, _ = interrupt(path, tmp_path, signal.SIGKILL, at_least=after_interrupt + 2)
+    after_interrupt = len(read_records(out / "runs")[0])
+    code, _ = interrupt(path, out, log, signal.SIGKILL, at_least=after_interrupt + 2)
     assert code == -signal.SIGKILL
-    kept, faults = read_records(tmp_path / "runs")
+    kept, faults = read_records(out / "runs")
     assert faults == []
     assert after_interrupt + 2 <= len(kept) < 3 * SEEDS
 
-    done = subprocess.run(command(path, tmp_path), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    done = compare(path, out, log)
+    assert done.wait() == 0, done.stderr
     assert f"{len(kept)} of them done before" in done.stderr
-    assert done.stdout.splitlines()[-1] == f"report: {tmp_path / 'report.html'}"
-    ours = {made.settings.title(): made for made in read_records(tmp_path / "runs")[0]}
+    assert done.stdout.splitlines()[-1] == f"report: {out / 'report.html'}"
+    ours = {made.settings.title(): made for made in read_records(out / "runs")[0]}
     theirs = {made.settings.title(): made for made in read_records(unbroken.runs)[0]}
     assert set(ours) == set(theirs)
     for title, made in ours.items():
         assert made.outcome == theirs[title].outcome
-    assert not list((tmp_path / "runs").glob(".*"))  # no half-written file
+    assert not list((out / "runs").glob(".*"))  # no half-written file
 
 
 def test_started_again_when_all_is_done_it_only_reports(path, unbroken):

@@ -8,7 +8,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.nn.parallel import DistributedDataParallel
 from torch.testing import assert_close
 
-from tests.distributed.processes import run
+from tests.processes import run
 from zlpr.distributed import ShardedLinearZLPRLoss, gather_samples, sharded_linear_zlpr_loss
 from zlpr.losses import sparse_zlpr_loss
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from tests.distributed import processes
+from tests import processes
 from zlpr.distributed import BatchOverProcesses
 from zlpr.losses import dice2_loss, sigmoid_f1_loss, two_way_loss
 

@@ -11,7 +11,7 @@ import torch.distributed as dist
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.distributed.processes import start
+from tests.processes import start
 from zlpr.distributed import ProcessLostError, sharded_zlpr_loss
 from zlpr.distributed._slices import slice_of
 

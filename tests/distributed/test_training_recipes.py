@@ -9,7 +9,7 @@ from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
 from torch.testing import assert_close
 
-from tests.distributed.processes import run
+from tests.processes import run
 from zlpr.distributed import ShardedLinearZLPRLoss, gather_samples, sharded_zlpr_loss
 from zlpr.losses import sparse_zlpr_loss
 

@@ -7,7 +7,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Shard, distribute_tensor
 from torch.testing import assert_close
 
-from tests.distributed.processes import run
+from tests.processes import run
 from zlpr.distributed import ShardedZLPRLoss, sharded_zlpr_loss
 from zlpr.losses import sparse_zlpr_loss
 

@@ -11,7 +11,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from tests.distributed.processes import run
+from tests.processes import run
 from zlpr import UserError, decoding, metrics
 from zlpr.integrations.lightning import MultiLabelModule
 from zlpr.losses import info

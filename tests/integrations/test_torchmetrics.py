@@ -5,7 +5,7 @@ import torch
 import torch.distributed as dist
 from torchmetrics import MetricCollection
 
-from tests.distributed.processes import run
+from tests.processes import run
 from zlpr import metrics
 from zlpr.integrations import torchmetrics as ours
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from scipy import sparse
 
+from tests import processes
 from tests.metrics.cases import CASES, random_case
 from zlpr import metrics
 from zlpr.metrics import MetricSet, available, evaluate, info
@@ -143,20 +143,18 @@ def test_wide_sparse_truth_is_never_made_dense():
     assert peak < samples * labels
 
 
-def _reduce_in_process(rank: int, address: str, path: str) -> None:
-    dist.init_process_group("gloo", init_method=address, rank=rank, world_size=2)
+def _reduce_in_process(path: str) -> None:
+    rank = dist.get_rank()
     rows = slice(0, 13) if rank == 0 else slice(13, 50)
     metric_set = MetricSet(9)
     metric_set.update(CASE.true[rows], CASE.scores[rows], CASE.predicted[rows])
     figures = [metric_set.all_reduce().compute(), metric_set.all_reduce().compute()]
     support = metric_set.all_reduce().label_report().support.tolist()
     Path(path, f"{rank}.json").write_text(json.dumps([figures, support]))
-    dist.destroy_process_group()
 
 
 def test_two_processes_agree_with_one(tmp_path):
-    address = f"file://{tmp_path}/store"
-    mp.spawn(_reduce_in_process, args=(address, str(tmp_path)), nprocs=2)
+    processes.run(_reduce_in_process, 2, tmp_path, str(tmp_path))
     expected = evaluate(CASE.true, CASE.scores, CASE.predicted)
     for rank in range(2):
         figures, support = json.loads((tmp_path / f"{rank}.json").read_text())

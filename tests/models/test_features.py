@@ -26,12 +26,27 @@ WORDS = [
     "\n",
     "  ",
     "\x1e",
+    "☀",
+    "so🙂",
+    "🇪🇸👍🏽",
 ]
+EMOJI_TOO = r"(?u)\b\w\w+\b|[\u2600-\u27bf\U0001f1e6-\U0001faff]"
 TEXTS = st.lists(
     st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join), min_size=2, max_size=12
 )
 RUNS = ("word_ngrams", "subword_ngrams", "char_ngrams")
 NGRAMS = st.sampled_from([(1, 1), (1, 2), (1, 3), (2, 2), (2, 3)])
+
+
+def test_a_vocabulary_from_before_emoji_were_words_reads_as_it_did():
+    ours = TextFeatures(FeatureConfig(analyzer="word", word_ngrams=(2, 2)))
+    ours.fit_transform(["good day", "good 🙂 day", "bad day"])
+    assert sorted(ours.terms) == ["bad day", "good day", "good 🙂", "🙂 day"]
+    content = ours.to_json()
+    content["views"][0] |= {"symbols": "word", "terms": ["bad day", "good day"], "counts": [1, 2]}
+    before = TextFeatures.from_json(content)
+    np.testing.assert_array_equal(before.transform(["good 🙂 day"]).toarray(), [[0.0, 1.0]])
+    assert before.to_json() == content
 
 
 def subwords(shortest, longest):
@@ -56,6 +71,7 @@ def theirs(texts, analyzer, ngrams, min_count):
         ngram_range=(1, 1) if analyzer == "subword" else ngrams,
         min_df=min_count,
         dtype=np.float32,
+        token_pattern=EMOJI_TOO if analyzer == "word" else None,
     )
     return vectorizer, vectorizer.fit_transform(texts).toarray()
 

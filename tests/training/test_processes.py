@@ -1,7 +1,6 @@
 """Several processes train as one does, and outlive the death of any of them."""
 
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 
 import zlpr
+from tests.processes import Command
 from tests.training import worker
 
 ROOT = Path(__file__).parents[2]
@@ -23,25 +23,28 @@ def settings(folder: Path, **options: Any) -> dict[str, Any]:
     return {**base, **options}
 
 
-def write(tmp_path: Path, runs: list[dict[str, Any]], **options: Any) -> Path:
-    spec = tmp_path / "spec.json"
-    spec.write_text(json.dumps({"runs": runs, "out": str(tmp_path / "out.json"), **options}))
-    return spec
+def start(tmp_path: Path, runs: list[dict[str, Any]], **options: Any) -> list[Command]:
+    """Two processes of one group that train, as torchrun would start them."""
+    spec = {"runs": runs, "out": str(tmp_path / "out.json"), **options}
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    group = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
+    return [
+        Command(
+            worker.carry_out,
+            spec,
+            log=tmp_path / f"process{rank}",
+            environment={**group, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+        )
+        for rank in range(2)
+    ]
 
 
-def torchrun(*module: object) -> str:
-    """What a module prints in two processes."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    done = subprocess.run(
-        [*command, "-m", *map(str, module)], cwd=ROOT, capture_output=True, text=True, timeout=240
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def train(spec: Path) -> list[dict[str, Any]]:
-    torchrun("tests.training.worker", spec)
-    results: list[dict[str, Any]] = json.loads((spec.parent / "out.json").read_text())
+def train(tmp_path: Path, runs: list[dict[str, Any]], **options: Any) -> list[dict[str, Any]]:
+    for process in start(tmp_path, runs, **options):
+        assert process.wait() == 0, process.stderr
+    results: list[dict[str, Any]] = json.loads((tmp_path / "out.json").read_text())
     return results
 
 
@@ -68,7 +71,7 @@ def test_two_processes_train_as_one_with_the_same_batch(
     random = [
         settings(bert, loss=name, accumulation_steps=2, **extras) for name in ("zlpr", "dice2")
     ]
-    results = train(write(tmp_path, runs + random))
+    results = train(tmp_path, runs + random)
     for run, result in zip(runs, results, strict=False):
         assert_alike(result, worker.run(run))
     for result in results[len(runs) :]:  # what is drawn at random differs: it has to run
@@ -82,29 +85,16 @@ def test_the_others_notice_a_dead_process_and_the_run_goes_on_from_its_checkpoin
     run = settings(still_bert, loss="dice2", epochs=3, process_timeout=10)
     checkpoint = {"checkpoint": str(tmp_path / "state")}
     # Four steps an epoch: process 1 dies in the second, after one whole checkpoint.
-    spec = write(tmp_path, [run], die={"rank": 1, "step": 6}, **checkpoint)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    group = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-m", "tests.training.worker", str(spec)],
-            cwd=ROOT, env={**os.environ, **group, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stderr=subprocess.PIPE, text=True,
-        )
-        for rank in range(2)
-    ]  # fmt: skip
+    first, second = start(tmp_path, [run], die={"rank": 1, "step": 6}, **checkpoint)
     try:
-        _, said = processes[0].communicate(timeout=120)
-        assert processes[1].wait(timeout=60) == -signal.SIGKILL
+        assert first.wait(120) != 0
+        assert second.wait(60) == -signal.SIGKILL
     finally:
-        for process in processes:
-            process.kill()
-    assert processes[0].returncode not in (0, None)
-    assert "another process of this run died or did not answer for 10 s" in said
+        first.process.kill()
+        second.process.kill()
+    assert "another process of this run died or did not answer for 10 s" in first.stderr
     assert not (tmp_path / "out.json").exists()
-    (resumed,) = train(write(tmp_path, [run], **checkpoint))
+    (resumed,) = train(tmp_path, [run], **checkpoint)
     assert_alike(resumed, worker.run(run))
 
 
@@ -113,7 +103,13 @@ def test_the_command_writes_one_folder_and_prints_once(bert: Path, tmp_path: Pat
     data, out = tmp_path / "data.jsonl", tmp_path / "model"
     data.write_text("".join(json.dumps({"text": t, "labels": s}) + "\n" for t, s in lines))
     options = ["--model", f"hf:{bert}", "--epochs", 1, "--report-to", "tensorboard"]
-    said = torchrun("zlpr", "train", data, *options, "--out", out)
+    group = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    command = [sys.executable, *group, "-m", "zlpr", "train", data, *options, "--out", out]
+    done = subprocess.run(
+        list(map(str, command)), cwd=ROOT, capture_output=True, text=True, timeout=240
+    )
+    assert done.returncode == 0, done.stderr
+    said = done.stdout
     assert said.count("epoch 1 of 1") == 1
     assert said.count("model written to") == 1
     assert zlpr.load(out).predict_scores(["the horse"]).shape == (1, 5)

@@ -4,8 +4,6 @@ import dataclasses
 import json
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from transformers.trainer_pt_utils import safe_globals
 
 import zlpr
 from tests import tiny
+from tests.processes import Command
 from tests.training import worker
 from zlpr._errors import UserError
 from zlpr.losses import ZLPRLoss
@@ -109,20 +108,16 @@ def test_the_folder_gives_the_same_scores_when_it_is_loaded(fitted: Any, tmp_pat
 def test_the_folder_loads_in_another_process(bert: Path, tmp_path: Path) -> None:
     result = fit(TRAIN, VALIDATION, TrainingConfig(**settings(bert, epochs=1)))
     result.model.save(tmp_path / "model")
-    code = (
-        "import json, sys, zlpr; model = zlpr.load(sys.argv[1]); texts = json.load(sys.stdin);"
-        "print(json.dumps([model.predict_scores(texts).tolist(), model.predict(texts)]))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "model")],
-        input=json.dumps(list(TEST.inputs)),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    scores, labels = json.loads(done.stdout)
+    answers = Command(_answer, tmp_path / "model", list(TEST.inputs), log=tmp_path / "answers")
+    assert answers.wait() == 0, answers.stderr
+    scores, labels = json.loads(answers.stdout)
     np.testing.assert_array_equal(np.float32(scores), result.model.predict_scores(TEST.inputs))
     assert [tuple(row) for row in labels] == result.model.predict(TEST.inputs)
+
+
+def _answer(folder: Path, texts: list[str]) -> None:
+    model = zlpr.load(folder)
+    print(json.dumps([model.predict_scores(texts).tolist(), model.predict(texts)]))
 
 
 def test_the_same_seed_gives_the_same_bits_and_another_does_not(bert: Path) -> None:
@@ -142,22 +137,14 @@ def test_a_run_leaves_the_callers_random_numbers_alone(bert: Path) -> None:
 def test_a_killed_run_resumes_to_the_result_of_an_unbroken_one(bert: Path, tmp_path: Path) -> None:
     run = settings(bert, epochs=4, patience=3)
     spec = {"runs": [run], "out": str(tmp_path / "out.json"), "checkpoint": str(tmp_path / "state")}
-    killed = _in_process(tmp_path, {**spec, "die": {"rank": 0, "step": 10}})  # in epoch 3 of 4
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    die = {"rank": 0, "step": 10}  # in epoch 3 of 4
+    killed = Command(worker.carry_out, {**spec, "die": die}, log=tmp_path / "killed")
+    assert killed.wait() == -signal.SIGKILL, killed.stderr
     assert len(list((tmp_path / "state").glob("checkpoint-*"))) == 2
-    resumed = _in_process(tmp_path, spec)
-    assert resumed.returncode == 0, resumed.stderr
+    resumed = Command(worker.carry_out, spec, log=tmp_path / "resumed")
+    assert resumed.wait() == 0, resumed.stderr
     (result,) = json.loads((tmp_path / "out.json").read_text())
     assert result == worker.run(run)
-
-
-def _in_process(tmp_path: Path, spec: dict[str, Any], **options: Any) -> Any:
-    path = tmp_path / "spec.json"
-    path.write_text(json.dumps(spec))
-    return subprocess.run(
-        [sys.executable, "-m", "tests.training.worker", str(path)],
-        cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False, **options,
-    )  # fmt: skip
 
 
 @pytest.fixture
@@ -202,8 +189,8 @@ def test_a_full_disk_stops_the_run_and_leaves_earlier_checkpoints_whole(
     run, state = settings(bert, epochs=3), tmp_path / "state"
     spec = {"runs": [run], "out": str(tmp_path / "out.json"), "checkpoint": str(state)}
     spec["full"] = {"step": 6}  # in the second epoch of four steps
-    stopped = _in_process(tmp_path, spec)
-    assert stopped.returncode != 0
+    stopped = Command(worker.carry_out, spec, log=tmp_path / "stopped")
+    assert stopped.wait() != 0
     assert f"cannot write {state / 'checkpoint-8'}" in stopped.stderr
     assert [path.name for path in state.glob("checkpoint-*")] == ["checkpoint-4"]
     assert worker.run(run, state) == worker.run(run)

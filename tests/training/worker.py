@@ -1,17 +1,9 @@
-"""A training run in a process of its own, for tests that spread it over processes or kill it.
-
-    python -m tests.training.worker SPEC.json
-
-SPEC.json: "runs", a list of `TrainingConfig` settings; "out", where to write what became of them;
-optionally "checkpoint", a folder; "die", {"rank", "step"}: which process kills itself, when;
-"full", {"step"}: from when on no file of more than a kilobyte can be written.
-"""
+"""A training run in a process of its own, for tests that spread it over processes or kill it."""
 
 import json
 import os
 import resource
 import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -36,8 +28,13 @@ def run(settings: dict[str, Any], checkpoint: Path | None = None, **options: Any
     }
 
 
-def main() -> None:
-    spec = json.loads(Path(sys.argv[1]).read_text())
+def carry_out(spec: dict[str, Any]) -> None:
+    """Do the runs of a specification.
+
+    It has "runs", a list of `TrainingConfig` settings; "out", where to write what became of them;
+    optionally "checkpoint", a folder; "die", {"rank", "step"}: which process kills itself, when;
+    "full", {"step"}: from when on no file of more than 20 kB can be written.
+    """
     rank = int(os.environ.get("RANK", "0"))
     checkpoint = Path(spec["checkpoint"]) if "checkpoint" in spec else None
     die = spec.get("die", {"rank": -1, "step": -1})
@@ -62,10 +59,6 @@ def _at(step: int, act: Callable[[], None]) -> None:
 
 
 def _limit_files() -> None:
-    """Let writes fail beyond a kilobyte, as they do on a full disk."""
+    """Let writes fail beyond 20 kB, as they do on a full disk."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
-
-
-if __name__ == "__main__":
-    main()
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.RLIM_INFINITY))

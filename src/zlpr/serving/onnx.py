@@ -31,6 +31,8 @@ if TYPE_CHECKING:  # each thousandth of a second counts from here to the first a
 
     Inputs = dict[str, NDArray[Any]]
 
+WORDS = {"word": r"\w\w+", "word+emoji": "\\w\\w+|[\u2600-\u27bf\U0001f1e6-\U0001faff]"}
+"""What a word is, by the name that a vocabulary gives its symbols."""
 CELLS_AT_ONCE = 1 << 24
 """Entries times labels that are computed together: 64 MB."""
 ROWS_AT_ONCE = 64
@@ -53,8 +55,8 @@ class View:
     def runs(self, text: str) -> Iterator[Sequence[str]]:
         """Symbols in a row that n-grams are made of; none crosses from one run to the next."""
         lower = text.lower()
-        if self.symbols == "word":
-            yield re.findall(r"\w\w+", lower)
+        if self.symbols in WORDS:
+            yield re.findall(WORDS[self.symbols], lower)
         elif self.symbols == "subword":
             yield from (f" {word} " for word in re.findall(r"\S+", lower))
         else:
@@ -66,7 +68,7 @@ class View:
 
     def features(self, text: str) -> tuple[list[int], list[float]]:
         """Columns and values of a text's n-grams; the values have length one."""
-        joint = " " if self.symbols == "word" else ""
+        joint = " " if self.symbols in WORDS else ""
         found = Counter(
             joint.join(run[start : start + size])
             for run in self.runs(text)

@@ -16,6 +16,7 @@ from zlpr._errors import UserError
 from zlpr.decoding import Calibrator
 from zlpr.models import FittedModel
 from zlpr.models.linear import LinearModel
+from zlpr.serving.onnx import WORDS
 from zlpr.serving.review import Review, describe
 
 COPIED = ("app.css", "app.js", "browser.js", "dependence.js")
@@ -76,8 +77,8 @@ def to_json(model: FittedModel, found: Review, name: str, example: str) -> dict[
             f"of kind {model.kind}"
         )
     views = model.text_features.to_json()["views"]
-    if [view["symbols"] for view in views] != ["word"]:
-        used = "+".join(view["symbols"] for view in views)
+    if len(views) != 1 or views[0]["symbols"] not in WORDS:
+        used = "+".join(view["symbols"].removesuffix("+emoji") for view in views)
         raise UserError(
             f"a static page reads n-grams of words alone, and this model has {used}; train with "
             "--analyzer word"

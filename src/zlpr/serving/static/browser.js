@@ -7,7 +7,9 @@ const held = globalThis.zlprModel;
 const unpacked = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer;
 const weights = new Float32Array(unpacked(held.weight));  // (features, labels), row by row
 const columns = new Map(held.view.terms.map((term, column) => [term, column]));
-const WORD = /[\p{L}\p{N}_]{2,}/gu;  // Python's \w\w+
+const WORD = held.view.symbols === "word"  // Python's \w\w+, and emoji where the vocabulary has them
+  ? /[\p{L}\p{N}_]{2,}/gu
+  : /[\p{L}\p{N}_]{2,}|[\u2600-\u27bf\u{1f1e6}-\u{1faff}]/gu;
 const SPACE = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]/;  // Python's \s
 const LETTERS_PER_WORD = 20;
 

@@ -1,0 +1,9 @@
+"""What the server of `tests.processes` loads before it forks: what most processes would load."""
+
+import accelerate  # noqa: F401
+import sklearn.feature_extraction.text  # noqa: F401
+import transformers.trainer  # noqa: F401
+
+import zlpr.cli.train
+import zlpr.training.linear
+import zlpr.training.transformer  # noqa: F401
