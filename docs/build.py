@@ -208,9 +208,7 @@ def _members(family: str) -> str:
     names = [name for name, page in _family_of().items() if page == family]
     order = {name: line for name in names for line in [_line_of(getattr(zlpr.losses, name))]}
     modules = [f"zlpr.losses.{module}" for module in FAMILIES[family]]
-    names.sort(
-        key=lambda name: (modules.index(getattr(zlpr.losses, name).__module__), order[name])
-    )
+    names.sort(key=lambda name: (modules.index(getattr(zlpr.losses, name).__module__), order[name]))
     return "\n\n".join(f"::: zlpr.losses.{name}" for name in names)
 
 
@@ -230,7 +228,9 @@ def _card(script: Path) -> str:
     says = code.partition('"""')[2].partition("\n")[0]
     lines = "\n".join(f"    {line}".rstrip() for line in ["```python", *code.splitlines(), "```"])
     picture = f"![The picture that {script.stem} draws](figures/examples/{script.stem}.png)"
-    return f'<div markdown>\n\n{picture}\n\n{says}\n\n??? example "{script.name}"\n\n{lines}\n\n</div>'
+    return (
+        f'<div markdown>\n\n{picture}\n\n{says}\n\n??? example "{script.name}"\n\n{lines}\n\n</div>'
+    )
 
 
 def _release_notes() -> str:
@@ -245,9 +245,7 @@ MARKS = {
     "<!-- losses -->": _losses,
     "<!-- examples -->": _examples,
     "<!-- release notes -->": _release_notes,
-} | {
-    f"<!-- losses: {family} -->": functools.partial(_members, family) for family in FAMILIES
-}
+} | {f"<!-- losses: {family} -->": functools.partial(_members, family) for family in FAMILIES}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])

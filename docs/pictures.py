@@ -15,6 +15,10 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 ROOT = Path(__file__).parent.parent
 FIGURES = ROOT / "docs" / "figures"
@@ -22,15 +26,20 @@ BLUE, SKY, ORANGE, GREY = "#0072B2", "#56B4E9", "#E69F00", "#6E6E6E"
 TEXT = "The parcel arrived two weeks late, the box was broken, and I want my money back."
 COLUMNS = 100
 TRAINING = ("train", "tickets.jsonl", "--out", "tickets-model")
-COMPARISON = "compare --data tickets.jsonl --losses zlpr bce dice2 --seeds 3 --out compared".split()
+COMPARISON = (
+    *("compare", "--data", "tickets.jsonl", "--losses", "zlpr", "bce", "dice2"),
+    *("--seeds", "3", "--out", "compared"),
+)
 
 
 def decision() -> None:
     """A line per metric: cut at zero, one fitted threshold, the rule chosen on validation."""
     text = (ROOT / "docs" / "decision.md").read_text(encoding="utf-8")
-    found = re.findall(r"^## (.+?)\n.*?^\| data \| (.+?)\n.*?^\| mean \| (.+?)\n", text, re.M | re.S)
+    found = re.findall(
+        r"^## (.+?)\n.*?^\| data \| (.+?)\n.*?^\| mean \| (.+?)\n", text, re.M | re.S
+    )
     figure, axes = _axes(height=2.5)
-    for row, (metric, head, means) in enumerate(reversed(found)):
+    for row, (_, head, means) in enumerate(reversed(found)):
         values = dict(zip(head.split(" | "), means.split(" | "), strict=False))
         points = [float(values[name]) for name in ("zero", "threshold", "auto")]
         axes.plot(points, [row] * 3, color="#C8C8C8", linewidth=3, zorder=1)
@@ -38,8 +47,12 @@ def decision() -> None:
             axes.plot([value], [row], marker, color=colour, markersize=9)
             axes.annotate(f"{value:.1f}", (value, row), (right, up), textcoords="offset points",
                           ha="center", va="center", fontsize=8.5)  # fmt: skip
-    axes.set_yticks(range(len(found)), [metric[0].upper() + metric[1:] for metric, *_ in found[::-1]])
-    axes.set(ylim=(-0.6, len(found) - 0.35), xlim=(37, 76), xlabel="%, mean over ten public data sets")
+    axes.set_yticks(
+        range(len(found)), [metric[0].upper() + metric[1:] for metric, *_ in found[::-1]]
+    )
+    axes.set(
+        ylim=(-0.6, len(found) - 0.35), xlim=(37, 76), xlabel="%, mean over ten public data sets"
+    )
     axes.tick_params(axis="y", length=0)
     for place, (colour, marker, name) in zip((0.0, 0.27, 0.62), STEPS, strict=True):
         axes.plot([place + 0.012], [1.06], marker, color=colour, markersize=8,
@@ -63,7 +76,10 @@ def speed() -> None:
     """Bars: how many times faster than BCE and the usual ZLPR, and than other packages."""
     text = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
     shapes = ["32 x 28", "256 x 142", "256 x 600", "256 x 2,400", "1024 x 10,000"]
-    rows = {row.split(" | ")[0][2:]: row.split(" | ") for row in re.findall(r"^\| \d+ x .+$", text, re.M)}
+    rows = {
+        row.split(" | ")[0][2:]: row.split(" | ")
+        for row in re.findall(r"^\| \d+ x .+$", text, re.M)
+    }
     against = {"against BCE": 1, "against the usual ZLPR": 4}
     from matplotlib import pyplot
 
@@ -78,7 +94,9 @@ def speed() -> None:
     panels[0].legend(frameon=False, fontsize=8, loc="upper right")
     others = _other_speeds(text)
     bars = panels[1].barh(list(others)[::-1], list(others.values())[::-1], 0.6, color=BLUE)
-    panels[1].bar_label(bars, [_faster(value) for value in others.values()][::-1], padding=3, fontsize=7.5)
+    panels[1].bar_label(
+        bars, [_faster(value) for value in others.values()][::-1], padding=3, fontsize=7.5
+    )
     panels[1].set(title="against other packages", xlim=(0, 44))
     for panel in panels:
         panel.axvline(1, color="black", linewidth=0.8)
@@ -91,7 +109,11 @@ def speed() -> None:
 
 def _other_speeds(text: str) -> dict[str, float]:
     dense, many = re.findall(r"dense truth, .*? \| (\d+\.\d) times faster", text)
-    trainers = dict(re.findall(r"^\| (LibMultiLabel|scikit-learn|fastText).*?\| (\d+\.\d) times faster", text, re.M))
+    trainers = dict(
+        re.findall(
+            r"^\| (LibMultiLabel|scikit-learn|fastText).*?\| (\d+\.\d) times faster", text, re.M
+        )
+    )
     ours, bare = re.findall(r"^\| 200 \| (?:`zlpr serve`, scores|bare) \| (\d+)", text, re.M)
     return {
         "metrics: scikit-learn": float(dense),
@@ -204,7 +226,9 @@ def _screen(printed: str) -> str:
     return "\n".join(lines).strip("\n")
 
 
-def _terminal(screen: "Page", folder: Path, name: str, arguments: list[str] | tuple[str, ...]) -> None:  # type: ignore[name-defined]  # noqa: F821
+def _terminal(
+    screen: "Page", folder: Path, name: str, arguments: list[str] | tuple[str, ...]
+) -> None:
     """A photograph of a command and what it prints."""
     from rich.console import Console
     from rich.text import Text
@@ -224,9 +248,18 @@ def _terminal(screen: "Page", folder: Path, name: str, arguments: list[str] | tu
     print(FIGURES / name)
 
 
-def _serving(page: "Page", folder: Path) -> None:  # type: ignore[name-defined]  # noqa: F821
+def _serving(page: "Page", folder: Path) -> None:
     """The page of `zlpr serve`: a text, and the thresholds."""
-    command = [sys.executable, "-m", "zlpr", "serve", "tickets-model", "tickets.jsonl", "--port", "0"]
+    command = [
+        sys.executable,
+        "-m",
+        "zlpr",
+        "serve",
+        "tickets-model",
+        "tickets.jsonl",
+        "--port",
+        "0",
+    ]
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True) as server:  # fmt: skip
         address = ""

@@ -13,9 +13,7 @@ from zlpr.training import TrainingConfig, fit
 TEXT = "The parcel never came and I want my money back."
 
 parts = make_split(demo.make(1_500, seed=3))
-model = fit(
-    parts.part("train"), parts.part("validation"), TrainingConfig(regularisation=1.0)
-).model
+model = fit(parts.part("train"), parts.part("validation"), TrainingConfig(regularisation=1.0)).model
 
 explained = model.explain(TEXT)[0]
 print(f"{explained.label}: score {explained.score:.2f}")

@@ -32,7 +32,7 @@ for (name, cut), marker, colour in zip(places.items(), "so", ("#D55E00", "#009E7
     value = 100 * micro_f1(truth, scores > cut)
     print(f"cut at {cut:5.2f} ({name}): Micro-F1 {value:.1f} %")
     axes.plot([cut], [value], marker=marker, color=colour)
-    axes.annotate(f"{name}: {value:.1f}", (cut, value), (6, -16), textcoords="offset points")
+    axes.annotate(f"{name}: {value:.1f}", (cut, value), (8, 4), textcoords="offset points")
 axes.set(xlabel="cut", ylabel="Micro-F1 on test data, %")
 axes.spines[["top", "right"]].set_visible(False)
 figure.savefig(sys.argv[1] if len(sys.argv) > 1 else "fit_the_decision.png", dpi=110)

@@ -19,6 +19,8 @@ for loss, title, colour, marker in [
     print(f"{title}: the best score goes from {scores[0]:.2f} to {scores[-1]:.2f}")
     axes.plot(correlations, scores, color=colour, marker=marker)
     axes.annotate(title, (correlations[-1], scores[-1]), (6, -3), textcoords="offset points")
-axes.set(xlabel="correlation of the two labels", ylabel="best score of the first", xlim=(-0.9, 1.05))
+axes.set(
+    xlabel="correlation of the two labels", ylabel="best score of the first", xlim=(-0.9, 1.05)
+)
 axes.spines[["top", "right"]].set_visible(False)
 figure.savefig(sys.argv[1] if len(sys.argv) > 1 else "label_dependence.png", dpi=110)

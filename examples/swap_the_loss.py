@@ -1,6 +1,6 @@
 """Swap one line of a training loop: BCE for ZLPR, with 300 labels of which a sample has few.
 
-ZLPR gets whole label sets right sooner here. With LABELS = 20 BCE ends a few points ahead: try both.
+ZLPR gets whole label sets right sooner here. With LABELS = 20 BCE ends a few points ahead.
 
 python examples/swap_the_loss.py swap_the_loss.png
 """

@@ -13,9 +13,7 @@ from zlpr.training import TrainingConfig, fit
 
 parts = make_split(demo.make(1_500, seed=1))  # or zlpr.data.load("your-file.csv")
 test = parts.part("test")
-model = fit(
-    parts.part("train"), parts.part("validation"), TrainingConfig(regularisation=1.0)
-).model
+model = fit(parts.part("train"), parts.part("validation"), TrainingConfig(regularisation=1.0)).model
 
 truth = test.labels.toarray()
 predicted = model.decoder(model.predict_scores(test.texts))

@@ -179,7 +179,7 @@ def _serious(page, where, options):
     return page.evaluate(
         f"""async options => (await axe.run({where}, options)).violations
           .filter(each => ["serious", "critical"].includes(each.impact))
-          .flatMap(each => each.nodes.slice(0, 3).map(node => each.id + ": " + node.html.slice(0, 150)
+          .flatMap(each => each.nodes.slice(0, 3).map(node => each.id + ": " + node.html.slice(0, 99)
             + " " + (node.any[0] ?? node.all[0] ?? node.none[0])?.message))""",
         {"resultTypes": ["violations"], "iframes": False, "selectors": False, **options},
     )
