@@ -51,10 +51,24 @@ def unknown(kind: str, name: object, names: Iterable[str]) -> UserError:
     For lookups that `find` does not fit: names with a number in them, or in any case.
     """
     known = list(names)
-    folded = {other.casefold(): other for other in known}
-    near = difflib.get_close_matches(str(name).casefold(), folded, n=1)
-    guess = f"; did you mean {folded[near[0]]!r}? There are: " if near else "; there are: "
+    near = nearest(str(name), known)
+    guess = "; there are: " if near is None else f"; did you mean {near!r}? There are: "
     return UserError(f"no {kind} {name!r}{guess}{', '.join(known)}")
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """The name that was probably meant, whatever its case; None where none is like it.
+
+    Examples:
+        >>> nearest("Zplr", ["zlpr", "bce"]), nearest("--feat", ["--features-columns"])
+        ('zlpr', '--features-columns')
+    """
+    folded = {other.casefold(): other for other in names}
+    typed = name.casefold()
+    close = difflib.get_close_matches(typed, folded, n=1)
+    begun = [other for other in folded if len(typed.strip("-")) > 2 and other.startswith(typed)]
+    found = sorted(begun, key=len) or close
+    return folded[found[0]] if found else None
 
 
 def make(kind: str, name: str, factory: Callable[..., Entry], params: Mapping[str, Any]) -> Entry:

@@ -1,3 +1,4 @@
+import io
 import json
 import subprocess
 import sys
@@ -21,7 +22,7 @@ def test_sentences_fold_to_the_terminal(
 ) -> None:
     rows = [["one", "1", "a sentence that is longer than the room for it"], ["two", "2", "short"]]
     monkeypatch.setenv("COLUMNS", "40")
-    _console.print_table(["name", "n", "what it is"], rows, last_folds=True)
+    _console.print_table(["name", "n", "what it is"], rows)
     assert capsys.readouterr().out.splitlines() == [
         "name  n  what it is",
         "----  -  ------------------------------",
@@ -29,20 +30,76 @@ def test_sentences_fold_to_the_terminal(
         "         the room for it",
         "two   2  short",
     ]
-    monkeypatch.setenv("COLUMNS", "20")  # no room: the terminal breaks the lines itself
-    _console.print_table(["name", "n", "what it is"], rows, last_folds=True)
+    monkeypatch.setenv("COLUMNS", "16")  # no room: the terminal breaks the lines itself
+    _console.print_table(["name", "n", "what it is"], rows)
     assert len(capsys.readouterr().out.splitlines()) == 4
 
 
+def test_headings_of_numbers_fold_first_and_figures_stand_to_the_right(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "27")
+    rows = [["one two", "1.25", "61.3±0.4*"], ["three", "-", "7.0±0.2~"]]
+    _console.print_table(["set", "labels per sample", "Micro-F1"], rows)
+    assert capsys.readouterr().out.splitlines() == [
+        "set      labels   Micro-F1",
+        "            per",
+        "         sample",
+        "-------  ------  ---------",
+        "one two    1.25  61.3±0.4*",
+        "three         -   7.0±0.2~",
+    ]
+
+
+class Screen(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(
+    ("environment", "coloured"),
+    [
+        ({}, True),
+        ({"NO_COLOR": "1"}, False),
+        ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, False),
+        ({"NO_COLOR": ""}, True),
+        ({"TERM": "dumb"}, False),
+        ({"TERM": "dumb", "FORCE_COLOR": "1"}, True),
+    ],
+)
+def test_colour_is_for_terminals_that_want_it(environment, coloured, monkeypatch):
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    out, err = Screen(), Screen()
+    monkeypatch.setattr("sys.stdout", out)
+    monkeypatch.setattr("sys.stderr", err)
+    assert main(["cache"]) == 0
+    assert main(["no\x1b[2Jsuch"]) == 2
+    _console.print_table(["loss", "F1"], [["zlpr", "61.3*"]], strong=lambda cell: "*" in cell)
+    assert ("\x1b[1mloss\x1b[0m" in out.getvalue()) == coloured
+    assert ("\x1b[1m61.3*\x1b[0m" in out.getvalue()) == coloured
+    assert ("\x1b[1;31mzlpr: error:\x1b[0m" in err.getvalue()) == coloured
+    assert "\x1b[2J" not in err.getvalue()
+    with pytest.raises(SystemExit):
+        main(["losses", "--help"])
+    assert ("\x1b[36m--json\x1b[0m" in out.getvalue()) == coloured
+
+
+def test_no_colour_reaches_pipes(capsys):
+    assert main(["--help"]) == 0
+    assert "\x1b" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("columns", [80, 120])
 @pytest.mark.parametrize("command", ["models", "data list", "losses"])
-def test_the_lists_fit_a_terminal_that_has_room_for_them(
-    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_the_lists_fit_a_terminal(
+    command: str, columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    columns = {"models": 80}.get(command, 104)
     monkeypatch.setenv("COLUMNS", str(columns))
     assert main(command.split()) == 0
-    table = capsys.readouterr().out.split("\n\n")[0]
-    assert max(map(len, table.splitlines())) <= columns
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= columns
 
 
 def shell(command, **environment):
@@ -138,8 +195,7 @@ def test_names_cannot_move_the_cursor_nor_break_a_table(capsys):
 def test_errors_repeat_what_was_typed_without_obeying_it(capsys):
     assert main(["\x1b[31mtrain"]) == 2
     assert main(["report", "no\x1b[2J\nsuch"]) == 2
-    with pytest.raises(SystemExit):
-        main(["losses", "--\x1b[2J"])
+    assert main(["losses", "--\x1b[2J"]) == 2
     shown = capsys.readouterr().err
     assert "\x1b" not in shown
     assert shown.count("\\x1b") == 3

@@ -2,6 +2,7 @@ import csv
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -315,6 +316,7 @@ class Terminal(io.StringIO):
 
 def test_a_terminal_gets_a_table_and_json_if_asked(folder, monkeypatch, capsys):
     screen = Terminal()
+    monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setattr("sys.stdout", screen)
     assert main(["predict", folder, *TEXTS, "a \x1b[31m very long text " * 9]) == 0
     header, _, *rows = screen.getvalue().splitlines()
@@ -322,7 +324,7 @@ def test_a_terminal_gets_a_table_and_json_if_asked(folder, monkeypatch, capsys):
     assert "labels and their probabilities" in header
     model = zlpr.load(folder)
     for row, labels in zip(rows, model.predict(TEXTS), strict=False):
-        assert all(f"{label} 0." in row or f"{label} 1.00" in row for label in labels)
+        assert all(re.search(rf"{label} \d+\.\d %", row) for label in labels)
     assert rows[-1].split("  ")[0].endswith("…")
     assert "\x1b" not in screen.getvalue()
     screen.truncate(0)
@@ -340,8 +342,13 @@ def test_typed_texts_are_waited_for_aloud_and_answered_one_by_one(folder, monkey
     screen = Terminal()
     monkeypatch.setattr("sys.stdout", screen)
     assert main(["predict", folder]) == 0
-    assert "type a text and press Enter" in capsys.readouterr().err
-    assert screen.getvalue().count("labels and their probabilities") == len(TEXTS)
+    assert "waiting for texts: type one and press Enter" in capsys.readouterr().err
+    answers = screen.getvalue().strip().split("\n\n")
+    assert len(answers) == len(TEXTS)
+    for answer, labels in zip(answers, zlpr.load(folder).predict(TEXTS), strict=True):
+        rows = answer.splitlines()[2:]
+        assert tuple(row.split("  ")[0] for row in rows) == labels
+        assert all(re.search(r"\d+\.\d %$", row) for row in rows)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from zlpr.theory import regret, rules
 def test_prints_a_table_and_draws_its_figure(tmp_path, capsys):
     assert main(["theory", "terms", "link", "--out", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
-    assert "1000000   100.00%     92.63%       100.00%         60.00%" in printed
+    assert "1000000   100.0 %     92.6 %       100.0 %         60.0 %" in printed
     for topic in ("terms", "link"):
         assert (tmp_path / f"{topic}.png").read_bytes().startswith(b"\x89PNG")
 
@@ -87,8 +87,15 @@ def test_an_unknown_topic_is_one_line(topic, capsys):
     assert main(["theory", topic]) == 2
     assert capsys.readouterr().err == (
         "zlpr: error: no topic 'entropy'; "
-        "the topics are equations, dependence, link, terms, regret\n"
+        "there are: all, equations, dependence, link, terms, regret\n"
     )
+
+
+def test_by_itself_it_says_what_it_can_show(capsys):
+    assert main(["theory"]) == 2
+    shown = capsys.readouterr().out
+    assert shown.startswith("usage: zlpr theory")
+    assert "example:" in shown
 
 
 @pytest.mark.parametrize("seed", ["-1", "4294967296"])

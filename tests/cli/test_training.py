@@ -26,6 +26,6 @@ def test_a_quick_training_prints_its_validations_alone(capsys):
         progress(TrainingProgress("regularisation 1", 1, 1, 2.5, 0.75, 0.1))
     captured = capsys.readouterr()
     assert captured.out.splitlines() == [
-        "  regularisation 1, 1 step: loss 2.5000, validation Micro-F1 0.7500, 0.1 s"
+        "  regularisation 1, 1 step: loss 2.5000, validation Micro-F1 75.0 %, 0.1 s"
     ]
     assert not captured.err

@@ -7,8 +7,8 @@ from tests.compare.synthetic import grid, record
 from zlpr.compare.results import Results
 from zlpr.compare.summary import findings, overview
 
-SUBSET = "Share of samples whose whole label set is predicted exactly (SubACC)"
-PRECISION = "How near the top of the ranking the true labels stand (AvgPrec)"
+SUBSET = "Subset accuracy (SubACC): share of samples whose whole label set is predicted exactly"
+PRECISION = "Average precision (AvgPrec): how near the top of the ranking the true labels stand"
 
 
 def told(records):

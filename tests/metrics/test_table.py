@@ -10,4 +10,5 @@ def test_a_row_per_metric_in_brief_and_a_column_per_part():
     assert [row[0].removesuffix(" ↓") for row in rows] == [metric.words for metric in brief]
     for metric, row in zip(brief, rows, strict=True):
         assert row[0].endswith("↓") == (metric.larger_is_better is False)
-        assert row[1:] == ["0.2500", "0.5000" if metric.name == "micro_f1" else "-"]
+        value = "25.0 %" if metric.is_share else "0.25"
+        assert row[1:] == [value, "50.0 %" if metric.name == "micro_f1" else "-"]

@@ -12,8 +12,8 @@ def test_the_card_shows_data_figures_decoding_and_limits():
     result = fitted.result()
     result.model.record.metrics["test"] = {"micro_f1": 0.75, "empty_predictions": 0.125}
     card = model_card(result.model)
-    assert re.search(r"\| Micro-F1 \|.* 0\.7500 \|", card)
-    assert re.search(r"\| share of empty predictions \|.* 0\.1250 \|", card)
+    assert re.search(r"\| Micro-F1 \|.* 75\.0 % \|", card)
+    assert re.search(r"\| empty predictions \|.* 12\.5 % \|", card)
     assert f"train samples: {len(fitted.parts()[0])}" in card
     threshold = result.model.decoder.to_config()["threshold"]
     assert f"By the rule `threshold` (threshold = {threshold:.4g}), fitted on validation" in card

@@ -2,8 +2,10 @@
 
 import contextlib
 import io
+import itertools
 import json
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -11,21 +13,49 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TextIO
 
 from zlpr._escape import for_json, for_terminal
+from zlpr.cli._colour import paint, paint_help, paint_message
 
-# Sentences in less room than this are harder to read than a line that the terminal breaks.
-NARROWEST_FOLD = 24
+NARROWEST = 12
+"""Columns below which a table's texts are not folded; the terminal breaks the lines then."""
 
 
-def say(text: str = "", *, error: bool = False) -> None:
+_FIGURE = re.compile(
+    r"[-–]? ?|[+-]?\d[\d,]*(\.\d+)?([eE][+-]?\d+)?( ?%)?(±[\d.]+)?(\(n=\d+\))?[*~ ]?"
+)
+
+
+def say(text: str = "", *, error: bool = False, style: str = "") -> None:
     """Print a message: to standard output, or as a note or an error beside it.
 
     Control characters are spelled out, but for newlines: a name of the user's that may hold one
     goes through `for_terminal` before it becomes part of a message. A message that cannot be
     written, as in `zlpr train … | head -1` or on a full disk, does not end the work.
+
+    Args:
+        text: the message.
+        error: whether it goes to standard error.
+        style: how it looks where there is colour, see `paint`.
     """
     stream = sys.stderr if error else sys.stdout
+    safe = for_terminal(text, keep="\n")
     with contextlib.suppress(OSError):
-        print(for_terminal(text, keep="\n"), file=stream, flush=True)
+        print(paint_message(safe, style, stream), file=stream, flush=True)
+
+
+def say_sentence(text: str, *, error: bool = False) -> None:
+    """Print sentences of ours, folded at words to the width of the terminal."""
+    say(textwrap.fill(text, terminal_width(), break_on_hyphens=False), error=error)
+
+
+def say_help(text: str) -> None:
+    """Print a help text of ours, which holds nothing of the user's."""
+    with contextlib.suppress(OSError):
+        print(paint_help(text, sys.stdout), file=sys.stdout, flush=True)
+
+
+def terminal_width() -> int:
+    """Columns of the terminal, 80 where there is none; COLUMNS sets it."""
+    return max(NARROWEST, shutil.get_terminal_size().columns)
 
 
 def print_table(
@@ -33,43 +63,93 @@ def print_table(
     rows: Sequence[Sequence[str]],
     *,
     title: str = "",
-    last_folds: bool = False,
+    strong: Callable[[str], bool] = lambda cell: False,
 ) -> None:
-    """Print a table, aligned as it will show; columns of numbers are set to the right.
+    """Print a table that fits the terminal: numbers to the right, texts folded at words.
 
     Args:
         headers: one per column.
         rows: the cells.
         title: a line above it.
-        last_folds: whether the last column holds our own sentences, which go on below themselves
-            where the terminal is too narrow (80 columns where there is none).
+        strong: which cells stand out where there is colour.
     """
     table = [[_as_printed(cell) for cell in row] for row in (headers, *rows)]
-    if last_folds:
-        table = _fold_last(table)
     columns = list(zip(*table, strict=True))
+    right = [all(map(_is_number, column[1:])) and len(column) > 1 for column in columns]
+    widths = _fitting_widths(columns, right)
+    printed = []
+    for place, row in enumerate(table):
+        printed += _lines_of(row, widths, right, strong if place else lambda cell: True)
+        if place == 0:
+            rule = "  ".join("-" * width for width in widths)
+            printed.append(paint(rule, "quiet", sys.stdout))
+    with contextlib.suppress(OSError):
+        lines = [*for_terminal(title, keep="\n").split("\n"), *printed] if title else printed
+        print("\n".join(lines), file=sys.stdout, flush=True)
+
+
+def _fitting_widths(columns: Sequence[Sequence[str]], right: Sequence[bool]) -> list[int]:
+    """The columns' widths, made narrower until the table fits, as far as words allow.
+
+    Numbers are never broken, nor are words; a table that cannot fit stays as wide as it is.
+    """
     widths = [max(map(display_width, column)) for column in columns]
-    right = [all(_is_number(cell) for cell in column[1:]) and len(column) > 1 for column in columns]
-    lines = [
-        "  ".join(_pad(cell, w, r) for cell, w, r in zip(row, widths, right, strict=True)).rstrip()
-        for row in table
+    narrowest = [
+        _narrowest(column, is_right) for column, is_right in zip(columns, right, strict=True)
     ]
-    lines.insert(1, "  ".join("-" * width for width in widths))
-    say("\n".join([title, *lines] if title else lines))
+    room = terminal_width() - 2 * (len(columns) - 1)
+    if sum(widths) <= room or sum(narrowest) > room:
+        return widths
+    while sum(widths) > room:  # the headings of numbers first, then the widest texts
+        spare = [
+            (is_right, width) if width > least else (False, 0)
+            for width, least, is_right in zip(widths, narrowest, right, strict=True)
+        ]
+        widths[spare.index(max(spare))] -= 1
+    return [
+        max(display_width(line) for cell in column for line in _fold(cell, width))
+        for column, width in zip(columns, widths, strict=True)
+    ]
 
 
-def _fold_last(table: list[list[str]]) -> list[list[str]]:
-    """The rows with sentences cut at words; what goes on stands below, in a row of its own."""
-    others = [max(map(display_width, column)) for column in zip(*table, strict=True)][:-1]
-    room = shutil.get_terminal_size().columns - sum(width + 2 for width in others)
-    if room < NARROWEST_FOLD:
-        return table
-    folded: list[list[str]] = []
-    for *cells, sentence in table:
-        first, *further = textwrap.wrap(sentence, room, break_on_hyphens=False) or [""]
-        folded.append([*cells, first])
-        folded.extend([*[""] * len(cells), line] for line in further)
-    return folded
+def _narrowest(column: Sequence[str], is_right: bool) -> int:
+    """The narrowest a column may become: its longest word, or number."""
+    words = column[0].split() or [""]
+    cells = column[1:] if is_right else [w for cell in column[1:] for w in cell.split()]
+    least = max(map(display_width, [*words, *cells]))
+    return least if is_right else max(least, min(NARROWEST, max(map(display_width, column))))
+
+
+def _lines_of(
+    row: Sequence[str],
+    widths: Sequence[int],
+    right: Sequence[bool],
+    is_strong: Callable[[str], object],
+) -> list[str]:
+    """A row as lines, cells that are too wide for their column going on below themselves."""
+    folded = [_fold(cell, width) for cell, width in zip(row, widths, strict=True)]
+    lines = []
+    for parts in itertools.zip_longest(*folded, fillvalue=""):
+        cells = [
+            paint(_pad(part, width, is_right), "strong" if is_strong(cell) else "", sys.stdout)
+            for part, cell, width, is_right in zip(parts, row, widths, right, strict=True)
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+def _fold(cell: str, width: int) -> list[str]:
+    """A cell cut at words into lines of at most a width, in columns of a terminal."""
+    if display_width(cell) <= width:
+        return [cell]
+    lines = [""]
+    for word in cell.split():
+        longer = f"{lines[-1]} {word}".strip()
+        if display_width(longer) <= width:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return [line for line in lines if line]
 
 
 def print_json(value: Any) -> None:
@@ -193,8 +273,10 @@ def _pad(cell: str, width: int, right: bool) -> str:
 
 
 def _is_number(cell: str) -> bool:
-    try:
-        float(cell.rstrip("%").replace(",", ""))
-    except ValueError:
-        return cell in {"", "-"}
-    return True
+    """Whether a cell holds a figure, with its spread and its mark, or the sign that there is none.
+
+    Examples:
+        >>> [_is_number(cell) for cell in ("1,024", "61.3 %", "61.3±0.4~", "-", "1 of 3")]
+        [True, True, True, True, False]
+    """
+    return _FIGURE.fullmatch(cell) is not None

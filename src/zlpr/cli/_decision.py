@@ -13,20 +13,20 @@ def add_decision_arguments(parser: argparse.ArgumentParser) -> None:
         "--threshold",
         type=float,
         metavar="T",
-        help="predict the labels with a score above it, in place of the model's rule and floor",
+        help="predict the labels with a score above T, instead of by the model's own rule",
     )
     parser.add_argument(
         "--top",
         type=int,
         metavar="K",
-        help="predict so many labels for every sample, in place of the model's rule and floor",
+        help="predict K labels for every sample, instead of by the model's own rule",
     )
     parser.add_argument(
         "--min-probability",
         type=float,
         metavar="P",
-        help="leave out labels below this probability, whatever the rule says; 0 takes away the "
-        "floor that the model was trained with",
+        help="never predict a label with a probability below P; 0 lifts the limit that the model "
+        "was trained with",
     )
 
 

@@ -17,9 +17,13 @@ if TYPE_CHECKING:
 def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments that say how a file is to be read; what is not given is found out from the file."""
     group = parser.add_argument_group("how to read the data, where it cannot be guessed")
-    group.add_argument("--format", metavar="NAME", help="file format, as csv or jsonl")
+    group.add_argument("--format", metavar="NAME", help="file format, such as csv or jsonl")
     group.add_argument(
-        "--text", metavar="COLUMN", type=words, action="append", help="text column; may repeat"
+        "--text",
+        metavar="COLUMN",
+        type=words,
+        action="append",
+        help="column that holds the text; may be repeated",
     )
     group.add_argument(
         "--features-columns",
@@ -27,8 +31,9 @@ def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
         type=words,
         nargs="+",
         action="extend",
-        help="columns of numbers and categories to learn from instead of a text: names, "
-        "'sensor_*', or first:last; all columns of numbers where there is no text",
+        help="columns to learn from instead of a text, as names, 'sensor_*' or first:last "
+        "(default: all "
+        "columns of numbers where there is no text)",
     )
     group.add_argument(
         "--categorical-columns",
@@ -36,28 +41,41 @@ def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
         type=words,
         nargs="+",
         action="extend",
-        help="those that are categories although they hold numbers",
+        help="columns whose numbers name kinds rather than amounts",
     )
     group.add_argument(
         "--labels",
         metavar="COLUMN",
         type=words,
         action="append",
-        help="column of label sets, or, repeated, columns of 0 and 1",
+        help="column of label sets; repeated, columns of 0 and 1",
     )
     group.add_argument(
         "--label-delimiter", metavar="MARK", type=words, help="what separates labels in a cell"
     )
-    group.add_argument("--label-names", metavar="FILE", help="the labels in order, one per line")
+    group.add_argument(
+        "--label-names", metavar="FILE", help="file with the labels in order, one per line"
+    )
     group.add_argument("--id", metavar="COLUMN", type=words, help="column of identifiers")
     group.add_argument(
-        "--group", metavar="COLUMN", type=words, help="column of groups that stay together"
+        "--group",
+        metavar="COLUMN",
+        type=words,
+        help="column of groups, which are never divided between parts",
     )
     group.add_argument(
-        "--header", action=argparse.BooleanOptionalAction, help="whether the first row has names"
+        "--header",
+        action=argparse.BooleanOptionalAction,
+        help="whether the first row holds the columns' names",
     )
-    group.add_argument("--encoding", default="utf-8", metavar="NAME", help="default: utf-8")
-    group.add_argument("--skip-bad-rows", action="store_true", help="drop them and say how many")
+    group.add_argument(
+        "--encoding", default="utf-8", metavar="NAME", help="encoding of the file (default utf-8)"
+    )
+    group.add_argument(
+        "--skip-bad-rows",
+        action="store_true",
+        help="leave rows out that cannot be read, and say how many",
+    )
 
 
 def load_data(spec: str, args: argparse.Namespace, like: "Columns | None" = None) -> "Dataset":

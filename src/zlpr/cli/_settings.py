@@ -102,7 +102,12 @@ def _add_flag(group: Any, setting: Flag) -> None:
     help_ = setting.shown["help"]
     if setting.default is not None and setting.default != ():
         shown = setting.default
-        shown = " ".join(map(str, shown)) if isinstance(shown, tuple) else shown
+        if isinstance(shown, bool):
+            shown = "on" if shown else "off"
+        elif isinstance(shown, float):
+            shown = f"{shown:g}"
+        elif isinstance(shown, tuple):
+            shown = " ".join(map(str, shown))
         help_ = f"{help_} (default {shown})"
     options = {"help": help_.replace("%", "%%"), "default": None, **_parsing(setting.type)}
     if "metavar" in setting.shown:

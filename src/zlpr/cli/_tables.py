@@ -17,6 +17,7 @@ def print_results(results: "Results") -> None:
     """Tables in the terminal: per data set and model where they are few, and the wins."""
     from zlpr.compare.results import FITTED, OWN
     from zlpr.compare.tables import (
+        BEST_MARK,
         LEGEND,
         UNFINISHED,
         terminal_rows,
@@ -34,7 +35,9 @@ def print_results(results: "Results") -> None:
             shown.append(wins_table(results, columns, title=f"Wins {how}", short=True))
     for table in shown:
         headers, rows = terminal_rows(table)
-        print_table(headers, rows, title=for_terminal(table.title))
+        print_table(
+            headers, rows, title=for_terminal(table.title), strong=lambda x: x.endswith(BEST_MARK)
+        )
         say()
     say(LEGEND)
     if results.unfinished:

@@ -30,9 +30,10 @@ def training_progress(
         quiet: print nothing to standard output.
     """
     from zlpr.metrics import info
+    from zlpr.metrics.table import shown
     from zlpr.models.embedding_progress import embedding_progress
 
-    words = info(metric).words
+    words, share = info(metric).words, info(metric).is_share
     opened = not opening
 
     def tell(line: "TrainingProgress") -> None:
@@ -45,7 +46,7 @@ def training_progress(
             steps = counted(line.step, "step") if ended else f"step {line.step}"
             say(
                 f"  {line.stage}, {steps}: loss {line.loss:.4f}, "
-                f"validation {words} {line.metric:.4f}, {line.seconds:.1f} s",
+                f"validation {words} {shown(line.metric, share=share)}, {line.seconds:.1f} s",
             )
 
     if not sys.stderr.isatty():

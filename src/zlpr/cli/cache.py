@@ -15,8 +15,8 @@ EXAMPLE = "zlpr cache --clear"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What to do with it, and the form of the answer."""
-    parser.add_argument("--clear", action="store_true", help="remove all embeddings that are kept")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--clear", action="store_true", help="remove all cached embeddings")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> None:
             ]
             for encoder in held
         ]
-        print_table(("MB", "tokens", "last used", "encoder"), rows, last_folds=True)
+        print_table(("MB", "tokens", "last used", "encoder"), rows)
         say("zlpr cache --clear removes all of it; ZLPR_CACHE_GB sets the limit.")
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from zlpr._counted import counted
 from zlpr._errors import UserError
-from zlpr._escape import from_system
+from zlpr._escape import for_terminal, from_system
 from zlpr.cli._console import say
 from zlpr.cli._reading import add_reading_arguments, given_reading
 
@@ -24,9 +24,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--preset",
         choices=("demo", "paper"),
-        help="a grid of the package's own; default demo: the paper's losses on the demo corpus",
+        help="a ready-made grid: the paper's losses on the demo corpus (demo, the default), or the "
+        "paper's experiments",
     )
-    what.add_argument("--grid", metavar="FILE", help="a grid as a TOML file")
+    what.add_argument("--grid", metavar="FILE", help="read the grid from a TOML file")
     what.add_argument(
         "--data", nargs="+", metavar="PATH", help="files or folders of data, or 'demo'"
     )
@@ -34,27 +35,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--models",
         nargs="+",
         metavar="MODEL",
-        help="from 'zlpr models'; for every data set, also where a grid names others",
+        help="models from 'zlpr models', for every data set, in place of those that the grid names",
     )
     what.add_argument(
         "--losses",
         nargs="+",
         metavar="LOSS",
         help="names from 'zlpr losses', with parameters as in zlpr:pos_weight=2.7; "
-        "zlpr:pos_weight=1|1.6|2.7 chooses one on validation",
+        "zlpr:pos_weight=1|1.6|2.7 chooses a value on validation data",
     )
     what.add_argument(
-        "--seeds", type=int, metavar="N", help="seeds 0 to N-1; each redraws the split"
+        "--seeds", type=int, metavar="N", help="how many seeds to run; each draws the split anew"
     )
     what.add_argument(
         "--split",
         choices=("random", "stratified", "group", "published"),
-        help="how data is divided, 8:1:1 anew for each seed (default random), or as it came",
+        help="how to divide the data, 8:1:1 and anew for each seed (default random); published "
+        "keeps "
+        "the data's own split",
     )
     what.add_argument(
         "--empty",
         choices=("sklearn", "paper"),
-        help="count empty cases as scikit-learn does (default), or as the paper (in its preset)",
+        help="count empty cases as scikit-learn does or as the paper does (default sklearn; paper "
+        "in "
+        "its preset)",
     )
     what.add_argument(
         "--set",
@@ -67,27 +72,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--data-root",
         metavar="DIR",
-        help="where the grid's relative data paths begin (default: beside the grid file; "
-        "for a preset: data)",
+        help="folder that relative data paths start from (default: that of the grid file; data "
+        "for a "
+        "preset)",
     )
     how = parser.add_argument_group("how to run it")
     how.add_argument(
         "--out",
         metavar="DIR",
         default="zlpr-comparison",
-        help="records and report; started again, only what is missing there is run "
+        help="folder for run records and report; run again, the command adds what is missing there "
         "(default %(default)s)",
     )
     how.add_argument(
         "--dry-run",
         action="store_true",
-        help="list what would run, with sizes, what is missing and how long it may take",
+        help="show what would run and how long it may take, and run nothing",
     )
-    how.add_argument("--workers", type=int, metavar="N", help="runs at a time (default: cores)")
+    how.add_argument(
+        "--workers",
+        type=int,
+        metavar="N",
+        help="how many runs at a time (default: the number of cores)",
+    )
     how.add_argument("--ray", metavar="ADDRESS", help="run on a Ray cluster; 'local' starts one")
     how.add_argument("--minutes", type=float, metavar="N", help="start no run after N minutes")
     how.add_argument(
-        "--overwrite", action="store_true", help="replace a comparison on other data in --out"
+        "--overwrite", action="store_true", help="replace a comparison of other data in --out"
     )
     how.add_argument("--json", action="store_true", help="print the figures as JSON")
     add_reading_arguments(parser)
@@ -139,6 +150,7 @@ def _compare(args: argparse.Namespace, folder: "RunFolder") -> int:
     _warn(selection)
     if not any(record.outcome for record in selection.records):
         raise UserError("every run failed, so there is nothing to report")
+    _say(f"writing the report into {for_terminal(str(folder.path))}")
     paths = write_report(selection, folder.path)
     _print(selection, paths, as_json=args.json)
     return 1 if selection.failed or selection.missing else 0

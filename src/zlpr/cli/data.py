@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr._named_values import name_and_text
-from zlpr.cli._console import print_json, print_table, say
+from zlpr.cli._console import print_json, print_table, say, say_sentence
 from zlpr.cli._flags import words
 from zlpr.cli._progress import progress
 from zlpr.cli._reading import add_reading_arguments, load_data
@@ -21,17 +21,18 @@ if TYPE_CHECKING:
     from zlpr.data.sources import Source
 
 EXAMPLE = "zlpr data stats demo"
+BARE_SHOWS_HELP = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the five actions, each with its arguments and an example."""
     actions = parser.add_subparsers(required=True, metavar="ACTION", title="actions")
-    add_list(_action(actions, "list", "show the paper's data sets", "zlpr data list", run_list))
+    add_list(_action(actions, "list", "list the paper's data sets", "zlpr data list", run_list))
     add_stats(
         _action(
             actions,
             "stats",
-            "print the paper's statistics for any data, beside the published ones",
+            "describe any data set by the paper's statistics",
             "zlpr data stats data/Toxic --plot toxic.png",
             run_stats,
         )
@@ -40,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         _action(
             actions,
             "prepare",
-            "make a data set from the files as their publisher gives them",
+            "make a data set from its publisher's files",
             "zlpr data prepare GoEmotions --raw raw/GoEmotions --out data/GoEmotions",
             run_prepare,
         )
@@ -49,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         _action(
             actions,
             "download",
-            "fetch a publisher's files, or say where to get them",
+            "download a publisher's files, or say where to get them",
             "zlpr data download GoEmotions",
             run_download,
         )
@@ -58,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         _action(
             actions,
             "split",
-            "divide data into train, validation and test",
+            "divide data into training, validation and test parts",
             "zlpr data split reviews.csv --out reviews --method stratified --seed 1",
             run_split,
         )
@@ -82,16 +83,14 @@ def _action(
         name,
         help=summary,
         description=f"{summary[0].upper()}{summary[1:]}.",
-        epilog=f"example:\n  {example}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        example=example,
     )
     parser.set_defaults(action=action)
     return parser
 
 
 def _add_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 # --- list ---------------------------------------------------------------------------------------
@@ -110,18 +109,19 @@ def run_list(args: argparse.Namespace) -> None:
     if args.json:
         print_json(entries)
         return
-    rows = []
-    for entry in entries:
+    rows: list[list[str]] = []
+    for before, entry in zip([{}, *entries], entries, strict=False):
         row = entry["published"] or {}
         figures = [_count(row.get("instances")), _count(row.get("categories"))]
         figures += [_decimal(row.get("cardinality"), 2), _decimal(row.get("mean_words"), 0)]
-        rows.append(
-            [entry["name"], *figures, "yes" if entry["download"] else "-", entry["summary"]]
-        )
-    headers = ("set", "instances", "labels", "card.", "words", "download", "what it is")
-    title = "The figures are the paper's; words are characters in Chinese."
-    print_table(headers, rows, title=title, last_folds=True)
-    say("\nzlpr data download NAME fetches a set or says where to get it and under what terms.")
+        is_same = before.get("summary") == entry["summary"]  # as the set above, another column
+        name = f"{entry['name']}{'*' * entry['download']}"
+        rows.append([name, *figures, "" if is_same else entry["summary"]])
+    headers = ("set", "samples", "labels", "labels per sample", "words", "what it is")
+    print_table(
+        headers, rows, title="The figures are the paper's; words are characters in Chinese."
+    )
+    say_sentence("* zlpr data download NAME fetches it; for the others it says where to get them.")
 
 
 def _entry(source: "Source", name: str) -> dict[str, Any]:
@@ -148,17 +148,18 @@ def add_stats(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--published",
         metavar="NAME",
-        help="the paper's set to compare with; default: the one that the data is called after",
+        help="the paper's set to compare with (default: the one of the same name)",
     )
     parser.add_argument(
         "--unit",
         choices=("words", "characters"),
-        help="what to count in a text; default: characters where most letters are Chinese",
+        help="what to count in a text (default: words, or characters where most letters are "
+        "Chinese)",
     )
     parser.add_argument(
         "--plot",
         metavar="FILE",
-        help="draw label frequency, set sizes and co-occurrence (.png, .svg or .pdf)",
+        help="draw label frequency, set sizes and co-occurrence into FILE (.png, .svg or .pdf)",
     )
     _add_json(parser)
     add_reading_arguments(parser)
@@ -212,8 +213,8 @@ def _show_stats(
         for whose, table in (("here", found), ("paper", printed)):
             if part in table:
                 rows.append([part, *([whose] if printed else []), *_figures(table[part])])
-    headers = ["part", *(["whose"] if printed else []), "instances", f"mean {unit}"]
-    print_table([*headers, "categories", "cardinality", "density"], rows, title=name)
+    headers = ["part", *(["whose"] if printed else []), "samples", f"mean {unit}"]
+    print_table([*headers, "labels", "labels per sample", "density"], rows, title=name)
 
 
 def _figures(row: Mapping[str, Any]) -> list[str]:
@@ -253,31 +254,41 @@ def _plot(data: "Dataset", path: Path) -> None:
 
 def add_prepare(parser: argparse.ArgumentParser) -> None:
     """Arguments of `zlpr data prepare`."""
-    parser.add_argument("name", help="a set, as Movie-Name, or a source with several, as CMU-Movie")
+    parser.add_argument(
+        "name", help="a data set, such as Movie-Name, or a source of several, such as CMU-Movie"
+    )
     parser.add_argument(
         "--raw",
         required=True,
         metavar="DIR",
-        help="the publisher's files, packed or not; or one file",
+        help="folder of the publisher's files, packed or not, or one file",
     )
     parser.add_argument(
         "--out",
         metavar="DIR",
-        help="folder for train.jsonl, validation.jsonl, test.jsonl and labels.txt, one folder per "
-        "set for a source with several; default: data/NAME for each set, where zlpr compare "
-        "--preset paper looks",
+        help="folder for train.jsonl, validation.jsonl, test.jsonl and labels.txt, with a folder "
+        "in it "
+        "for each set of a source (default: data/NAME, where zlpr compare --preset paper looks)",
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the random 8:1:1 split; default: 0")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="random seed of the 8:1:1 split (default 0)"
+    )
     parser.add_argument(
         "--column",
         metavar="FIELD=NAME",
         type=words,
         action="append",
         default=[],
-        help="in tables of patents, the name of the column title, abstract, ipc or id",
+        help="which column of a table of patents holds the title, abstract, ipc or id",
     )
-    parser.add_argument("--encoding", default="utf-8", metavar="NAME", help="default: utf-8")
-    parser.add_argument("--skip-bad-rows", action="store_true", help="drop them and say how many")
+    parser.add_argument(
+        "--encoding", default="utf-8", metavar="NAME", help="encoding of the files (default utf-8)"
+    )
+    parser.add_argument(
+        "--skip-bad-rows",
+        action="store_true",
+        help="leave rows out that cannot be read, and say how many",
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace files that are there")
     _add_json(parser)
 
@@ -351,8 +362,10 @@ def _parts_line(sizes: Mapping[Any, int]) -> str:
 
 def add_download(parser: argparse.ArgumentParser) -> None:
     """Arguments of `zlpr data download`."""
-    parser.add_argument("name", help="a set or a source, as zlpr data list shows them")
-    parser.add_argument("--out", metavar="DIR", help="where to keep the files; default: raw/NAME")
+    parser.add_argument("name", help="a data set or a source, as 'zlpr data list' shows them")
+    parser.add_argument(
+        "--out", metavar="DIR", help="folder to keep the files in (default: raw/NAME)"
+    )
     parser.add_argument(
         "--mirror",
         metavar="URL",
@@ -447,22 +460,22 @@ def add_split(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--method",
         choices=("random", "stratified", "group"),
-        help="random by a hash of the content (default), stratified by label, or whole groups "
-        "(default where --group is given)",
+        help="divide at random by a hash of the content, stratified by label, or by whole groups "
+        "(default: random, and group where --group is given)",
     )
-    parser.add_argument("--seed", type=int, default=0, help="default: 0")
+    parser.add_argument("--seed", type=int, default=0, help="random seed of the split (default 0)")
     parser.add_argument(
         "--fractions",
         nargs=3,
         type=float,
         default=(0.8, 0.1, 0.1),
         metavar=("TRAIN", "VALIDATION", "TEST"),
-        help="default: 0.8 0.1 0.1",
+        help="share of each part (default 0.8 0.1 0.1)",
     )
     parser.add_argument(
         "--mix-parts",
         action="store_true",
-        help="divide all rows of data that has a split of its own, its test part too",
+        help="divide data that has a split of its own anew, with all its parts",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace files that are there")
     _add_json(parser)

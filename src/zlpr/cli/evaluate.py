@@ -31,7 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--part",
         choices=("train", "validation", "test", "all"),
-        help="which part of data that has a split (default test); without one, all samples",
+        help="which part of the data to measure on (default: test where the data has a split, all "
+        "of it "
+        "otherwise)",
     )
     parser.add_argument(
         "--zero-bound", action="store_true", help="cut scores at 0, as the paper does"
@@ -44,9 +46,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what to do with labels that the model does not know (default error)",
     )
     parser.add_argument(
-        "--worst", type=int, default=10, metavar="N", help="how many of the worst labels to list"
+        "--worst",
+        type=int,
+        default=10,
+        metavar="N",
+        help="how many of the worst labels to list (default 10)",
     )
-    parser.add_argument("--plot", metavar="FILE", help="draw reliability and F1 per label")
+    parser.add_argument(
+        "--plot", metavar="FILE", help="draw reliability and the F1 of labels into FILE"
+    )
     parser.add_argument(
         "--empty",
         choices=("sklearn", "paper"),
@@ -59,10 +67,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=(0.55, 1.5),
         metavar=("A", "B"),
-        help="of the propensity-scored metrics (default 0.55 1.5; 0.5 0.4 is usual for Wikipedia, "
-        "0.6 2.6 for Amazon)",
+        help="constants of the propensity-scored metrics (default 0.55 1.5; usual are 0.5 0.4 for "
+        "Wikipedia and 0.6 2.6 for Amazon)",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     add_reading_arguments(parser)
 
 
@@ -139,6 +147,7 @@ def _part(data: "Dataset", part: str | None) -> "Dataset":
     return chosen
 
 
+_LABEL_HEADERS = ("label", "F1", "precision", "recall", "true", "predicted")
 CELLS_AT_ONCE = 2**25
 """Scores that are held at a time: some hundred megabytes with what is made of them."""
 
@@ -237,14 +246,21 @@ class Evaluation:
         headers, rows = figure_rows({"value": self.figures})
         rows += [
             ["expected calibration error ↓", shown(self.curve.expected_calibration_error)],
-            ["calibration error as the labels see it ↓", shown(self.curve.label_calibration_error)],
+            ["calibration error by label ↓", shown(self.curve.label_calibration_error)],
         ]
         print_table(headers, rows)
         say(in_words(self.empty))
         if self.groups:
             say()
             print_table(
-                ["labels by training samples", "labels", "here", "true", "Macro-F1", "recall"],
+                [
+                    "labels by training samples",
+                    "labels",
+                    "of them here",
+                    "true",
+                    "Macro-F1",
+                    "recall",
+                ],
                 [
                     [
                         f"{group.name}, {group.fewest:,} to {group.most:,}",
@@ -256,7 +272,7 @@ class Evaluation:
                     ]
                     for group in self.groups
                 ],
-                title="A third of the training occurrences each",
+                title="From frequent to rare labels, a third of all training occurrences each",
             )
         labels = [self.label(column) for column in self.worst(worst)]
         if labels:
@@ -265,4 +281,4 @@ class Evaluation:
                 for row in labels
             ]
             say()
-            print_table(list(labels[0]), cells, title=f"The {counted(len(labels), 'worst label')}")
+            print_table(_LABEL_HEADERS, cells, title=f"The {counted(len(labels), 'worst label')}")

@@ -20,22 +20,21 @@ ROUNDING = 5e-4  # what three decimals do not show
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The model, the text and how much to show."""
     parser.add_argument("model", metavar="DIR", help="a folder that 'zlpr train' wrote")
-    parser.add_argument("text", metavar="TEXT", type=words, help="one text")
+    parser.add_argument("text", metavar="TEXT", type=words, help="the text to explain")
     parser.add_argument(
         "--label",
         metavar="NAME",
-        help="explain this label; otherwise all that are predicted, or the highest score where "
-        "none is",
+        help="explain this label (default: all predicted ones, or the one with the highest score)",
     )
     parser.add_argument(
         "--contributions",
         type=int,
         default=10,
         metavar="N",
-        help="how many words and n-grams to list of each label (default 10)",
+        help="how many words and n-grams to list for each label (default 10)",
     )
     add_decision_arguments(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -65,10 +64,12 @@ def _plain(text: str, explanation: "Explanation") -> dict[str, object]:
 
 def _show(text: str, explanation: "Explanation", most: int) -> None:
     """A title, the words that count most beside the n-grams that do, and what is left."""
+    from zlpr.metrics.table import shown
+
     verb = "predicted" if explanation.predicted else "not predicted"
     say(
         f"{for_terminal(explanation.label)}: {verb}, score {explanation.score:.3f}, "
-        f"probability {explanation.probability:.3f}"
+        f"probability {shown(explanation.probability)}"
     )
     if explanation.approximates:
         say(f"approximate: {explanation.approximates}")

@@ -4,7 +4,7 @@ import argparse
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from zlpr.cli._console import print_json, print_table, say
+from zlpr.cli._console import print_json, print_table, say, say_sentence
 
 if TYPE_CHECKING:
     from zlpr.losses import LossInfo
@@ -14,7 +14,7 @@ EXAMPLE = "zlpr losses --json"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -25,11 +25,18 @@ def run(args: argparse.Namespace) -> None:
     if args.json:
         print_json([describe(loss) for loss in losses])
         return
-    headers = ["name", "labels", "over", "convex", "smooth", "needs", "paper", "summary"]
-    print_table(headers, [_row(loss) for loss in losses], last_folds=True)
+    for title, in_paper in (("Losses of the paper", True), ("Other losses", False)):
+        rows = [_row(loss) for loss in losses if loss.in_paper == in_paper]
+        print_table(["loss", "decides", "properties", "what it is"], rows, title=title)
+        say()
+    say_sentence(
+        "decides: whether it predicts the labels with a score above 0, or only ranks them, so that "
+        "a threshold or a number of labels is chosen afterwards. batch: looks at all samples of a "
+        "batch together. counts: needs to know how many training samples each label has."
+    )
     say()
-    say("labels: where predicted; 'by rank' losses need a threshold or a count chosen afterwards")
-    say("use one as zlpr.losses.create(NAME)(scores, targets), or zlpr train DATA --loss NAME")
+    say("to train with one:   zlpr train DATA --out DIR --loss NAME")
+    say("to use one:          zlpr.losses.create(NAME)(scores, targets)")
 
 
 def describe(loss: "LossInfo") -> dict[str, Any]:
@@ -50,20 +57,18 @@ def describe(loss: "LossInfo") -> dict[str, Any]:
 
 
 def _row(loss: "LossInfo") -> list[str]:
+    properties = {
+        "convex": loss.convex,
+        "smooth": loss.smooth,
+        "batch": loss.over_batch,
+        "counts": loss.needs_label_counts,
+    }
     return [
         loss.name,
         "by rank" if loss.bound is None else f"above {loss.bound:g}",
-        "batch" if loss.over_batch else "sample",
-        _mark(loss.convex),
-        _mark(loss.smooth),
-        "label counts" if loss.needs_label_counts else "",
-        _mark(loss.in_paper),
+        ", ".join(name for name, holds in properties.items() if holds) or "-",
         loss.summary,
     ]
-
-
-def _mark(holds: bool) -> str:
-    return "yes" if holds else ""
 
 
 def _json_default(value: object) -> object:

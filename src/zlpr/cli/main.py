@@ -1,11 +1,12 @@
 """`zlpr`: find the command, parse its arguments, run it, and turn mistakes into one clear line.
 
-A command is a module of this room with three names:
+A command is a module of this room with three names, and two more where they hold:
 
 - `EXAMPLE`: a command line that `--help` shows;
 - `add_arguments(parser)`: its arguments; imports nothing heavy, so that `--help` is instant;
 - `run(args)`: the work, importing what it needs; returns an exit code or None for 0;
-- `INTERMIXED = True`, where values without a flag may stand after flags too.
+- `INTERMIXED = True`, where values without a flag may stand after flags too;
+- `BARE_SHOWS_HELP = True`, where the command by itself says what it could do.
 """
 
 import argparse
@@ -14,14 +15,15 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 from zlpr import __version__
 from zlpr._errors import UserError
 from zlpr._escape import for_terminal
 from zlpr._names import unknown
-from zlpr.cli._console import say, standard_streams
+from zlpr.cli._console import say, say_help, standard_streams
 from zlpr.cli._flags import in_flags
+from zlpr.cli._parser import Parser
 
 READER_LEFT = 141
 """The exit code where the reader of the output left early: 128 + SIGPIPE, as shells report it."""
@@ -44,23 +46,22 @@ class Command:
 
 
 COMMANDS = {
-    "train": Command("zlpr.cli.train", "train a model on data and write its folder"),
+    "train": Command("zlpr.cli.train", "train a model on labelled data"),
     "predict": Command("zlpr.cli.predict", "predict the labels of texts with a trained model"),
-    "explain": Command(
-        "zlpr.cli.explain", "show what the words of a text add to its labels' scores"
-    ),
+    "explain": Command("zlpr.cli.explain", "show which words of a text speak for its labels"),
     "export": Command("zlpr.cli.export", "write a trained model as one ONNX file"),
     "evaluate": Command("zlpr.cli.evaluate", "measure a trained model on labelled data"),
-    "serve": Command("zlpr.cli.serve", "serve models over HTTP, with a page to look at them"),
-    "compare": Command("zlpr.cli.compare", "compare losses on data: train a grid, write a report"),
-    "report": Command("zlpr.cli.report", "make the report of a comparison from its run records"),
+    "serve": Command("zlpr.cli.serve", "serve models over HTTP, with a page to try them"),
+    "compare": Command("zlpr.cli.compare", "compare losses on your data and write a report"),
+    "report": Command("zlpr.cli.report", "write the report of a comparison again"),
     "data": Command("zlpr.cli.data", "list, describe, prepare, download and split data sets"),
-    "cache": Command(
-        "zlpr.cli.cache", "show the embeddings that are kept on the disk, or remove them"
+    "cache": Command("zlpr.cli.cache", "show or clear the cache of embeddings"),
+    "models": Command("zlpr.cli.models", "list the kinds of models"),
+    "losses": Command("zlpr.cli.losses", "list the losses"),
+    "theory": Command("zlpr.cli.theory", "show the theory behind the loss in tables and figures"),
+    "completion": Command(
+        "zlpr.cli.completion", "print a script that completes commands in a shell"
     ),
-    "models": Command("zlpr.cli.models", "list the kinds of models and what each needs"),
-    "losses": Command("zlpr.cli.losses", "list the losses and what each can do"),
-    "theory": Command("zlpr.cli.theory", "run the argument behind the loss: tables and figures"),
 }
 
 # The extra that brings a package, for the line that a missing one gets.
@@ -101,8 +102,9 @@ def overview() -> str:
             "commands:",
             *lines,
             "",
-            "zlpr COMMAND --help shows a command's arguments and an example;",
-            "zlpr --version shows the version.",
+            "zlpr COMMAND --help shows a command's arguments and an example, zlpr --version the "
+            "version.",
+            "To complete commands and flags with the Tab key: zlpr completion --help",
         ]
     )
 
@@ -147,7 +149,7 @@ def _run(arguments: list[str]) -> int:
 
 def _dispatch(arguments: list[str]) -> int:
     if not arguments or arguments[0] in {"-h", "--help", "help"}:
-        say(overview())
+        say_help(overview())
         return 0 if arguments else 2
     if arguments[0] == "--version":
         say(f"zlpr {__version__}")
@@ -157,28 +159,32 @@ def _dispatch(arguments: list[str]) -> int:
     return run_command(arguments[0], arguments[1:])
 
 
-class Parser(argparse.ArgumentParser):
-    """A parser whose messages repeat what was typed without obeying it."""
-
-    def _print_message(self, message: str, file: Any = None) -> None:
-        super()._print_message(for_terminal(message, keep="\n"), file)
-
-
 def run_command(name: str, arguments: Sequence[str]) -> int:
     """Parse the arguments of one command and run it."""
-    command = COMMANDS[name]
-    module = cast("CommandModule", importlib.import_module(command.module))
-    parser = Parser(
-        prog=f"zlpr {name}",
-        description=command.summary[0].upper() + command.summary[1:] + ".",
-        epilog=f"example:\n  {module.EXAMPLE}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    module.add_arguments(parser)
+    module = _module_of(name)
+    parser = parser_of(name)
+    if not arguments and getattr(module, "BARE_SHOWS_HELP", False):
+        parser.print_help()
+        return 2
     intermixed = getattr(module, "INTERMIXED", False)
     parse = parser.parse_intermixed_args if intermixed else parser.parse_args
-    return module.run(parse(arguments)) or 0
+    return module.run(parse(list(arguments))) or 0
+
+
+def parser_of(name: str) -> Parser:
+    """The parser of a command's arguments."""
+    module, summary = _module_of(name), COMMANDS[name].summary
+    parser = Parser(
+        prog=f"zlpr {name}",
+        description=f"{summary[0].upper()}{summary[1:]}.",
+        example=module.EXAMPLE,
+    )
+    module.add_arguments(parser)
+    return parser
+
+
+def _module_of(name: str) -> CommandModule:
+    return cast("CommandModule", importlib.import_module(COMMANDS[name].module))
 
 
 def _fail_to_write(trouble: OSError) -> int:

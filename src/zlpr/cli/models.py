@@ -9,7 +9,7 @@ EXAMPLE = "zlpr models"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Only the form of the answer."""
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -36,5 +36,4 @@ def run(args: argparse.Namespace) -> None:
             [kind.usage, " or ".join(kind.reads), f"zlpr[{','.join(kind.needs)}]", kind.help]
             for kind in kinds
         ],
-        last_folds=True,
     )

@@ -41,32 +41,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "texts",
         metavar="TEXT",
         nargs="*",
+        default=[],
         type=words,
-        help="texts; none reads standard input, a text per line",
+        help="texts to label; without any, they are read from standard input, one per line",
     )
     parser.add_argument(
         "--file",
         metavar="FILE",
         action="append",
         default=[],
-        help="a data file, or one with a text per line, or a pattern such as 'part-*.parquet'; may "
-        "repeat",
+        help="a data file, a file with a text per line, or a pattern such as 'part-*.parquet'; "
+        "may be "
+        "repeated",
     )
     parser.add_argument(
-        "--json", action="store_true", help="JSON lines on a terminal too, instead of a table"
+        "--json",
+        action="store_true",
+        help="print JSON lines on a terminal, too, instead of a table",
     )
-    parser.add_argument("--csv", action="store_true", help="CSV instead of JSON lines")
+    parser.add_argument("--csv", action="store_true", help="print CSV instead of JSON lines")
     parser.add_argument(
         "--raw-csv",
         action="store_true",
-        help="as --csv, with cells that start with =, +, - or @ as they are; --csv puts an "
+        help="as --csv, but leave cells that start with =, +, - or @ as they are; --csv puts an "
         "apostrophe before them, so that no spreadsheet takes them for formulas",
     )
     parser.add_argument(
         "--all-labels",
         action="store_true",
-        help="scores and probabilities of every label that the model scores, not only of the "
-        "predicted ones",
+        help="print every label that the model scores, not only the predicted ones",
     )
     add_decision_arguments(parser)
     parser.add_argument(
@@ -84,7 +87,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "be where every machine finds them",
     )
     parser.add_argument(
-        "--workers", type=int, metavar="N", help="models at a time on the cluster; all it can run"
+        "--workers",
+        type=int,
+        metavar="N",
+        help="how many models the cluster runs at a time (default: as many as it can)",
     )
     add_reading_arguments(parser)
 
@@ -143,6 +149,8 @@ def _writer(
             cell=(lambda text: text) if args.raw_csv else for_spreadsheet,
         )
     if stream.isatty() and not args.json:
+        if not args.texts and not args.file and sys.stdin.isatty():
+            return _answer_writer(model, args.all_labels)
         return _table_writer(model, args.all_labels)
     return _json_writer(stream, model, args.all_labels)
 
@@ -344,14 +352,36 @@ def _table_writer(model: "FittedModel", all_labels: bool) -> Write:
         shown = [name for name in ("id", "text") if any(getattr(row, name) for row in rows)]
         cells = []
         for row in rows:
-            shares = row.answer.probabilities
-            labels = sorted(shares, key=lambda i: -shares[i]) if all_labels else row.answer.chosen
-            said = ", ".join(f"{model.label_names[i]} {shares[i]:.2f}" for i in labels)
+            said = ", ".join(f"{name} {share}" for name, share in _shares(row, model, all_labels))
             cells.append([*(_beginning(getattr(row, name) or "") for name in shown), said or "-"])
         if cells:
             print_table([*shown, "labels and their probabilities"], cells)
 
     return write
+
+
+def _answer_writer(model: "FittedModel", all_labels: bool) -> Write:
+    """The answer to a text that was just typed: a line per label."""
+
+    def write(rows: list[Row]) -> None:
+        for row in rows:
+            shares = _shares(row, model, all_labels)
+            if shares:
+                print_table(["label", "probability"], shares)
+            else:
+                say("no label")
+            say()
+
+    return write
+
+
+def _shares(row: Row, model: "FittedModel", all_labels: bool) -> list[list[str]]:
+    """The names of a sample's labels with their probabilities, as people read them."""
+    from zlpr.metrics.table import shown
+
+    shares = row.answer.probabilities
+    labels = sorted(shares, key=lambda i: -shares[i]) if all_labels else row.answer.chosen
+    return [[model.label_names[i], shown(shares[i])] for i in labels]
 
 
 def _beginning(text: str) -> str:
@@ -411,7 +441,7 @@ def _batches(args: argparse.Namespace, like: "Columns | None") -> Iterator[Batch
     else:
         lines, size = _lines_of_input(args.encoding), BATCH
         if sys.stdin.isatty():
-            say("type a text and press Enter; Ctrl-D ends", error=True)
+            say("waiting for texts: type one and press Enter; Ctrl-D ends", error=True)
             size = 1  # an answer to each
         while texts := list(itertools.islice(lines, size)):
             yield Batch(texts)

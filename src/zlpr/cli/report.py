@@ -7,8 +7,10 @@ EXAMPLE = "zlpr report zlpr-comparison"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The records' folder, and where the report goes."""
-    parser.add_argument("folder", metavar="DIR", help="folder of zlpr compare, or of run records")
-    parser.add_argument("--out", metavar="DIR", help="where to write (default: into DIR)")
+    parser.add_argument(
+        "folder", metavar="DIR", help="folder that 'zlpr compare' wrote, or one of run records"
+    )
+    parser.add_argument("--out", metavar="DIR", help="folder to write into (default: DIR)")
     parser.add_argument(
         "--raw-csv",
         action="store_true",

@@ -49,20 +49,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a file with the token that requests must bear (Authorization: Bearer TOKEN)",
     )
     parser.add_argument(
-        "--no-token", action="store_true", help="let anyone in who reaches --host beyond loopback"
+        "--no-token", action="store_true", help="serve other machines without a token"
     )
     parser.add_argument(
         "--allow-host",
         metavar="NAME",
         action="append",
         default=[],
-        help="a name by which clients may call the server, as behind a proxy; may repeat",
+        help="a name by which clients may call the server, as behind a proxy; may be repeated",
     )
-    parser.add_argument("--quiet", action="store_true", help="no line per request")
+    parser.add_argument("--quiet", action="store_true", help="log no line per request")
     parser.add_argument(
         "--allow-save",
         action="store_true",
-        help="let the page save a rule in a copy of a model's folder beyond loopback, too",
+        help="let the page save a rule in a copy of the model folder even where other machines "
+        "reach it",
     )
     _add_limits(parser)
     add_reading_arguments(parser)
@@ -71,12 +72,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_limits(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("limits")
     for flag, kind, metavar, words in (
-        ("--max-body", int, "BYTES", "of a request (default 4000000)"),
-        ("--max-texts", int, "N", "texts in a request (default 1000)"),
-        ("--max-characters", int, "N", "of a text (default 100000)"),
-        ("--max-seconds", float, "S", "for an answer (default 30)"),
-        ("--max-waiting", int, "N", "texts that may wait for the model (default 10000)"),
-        ("--max-connections", int, "N", "at a time (default 1000)"),
+        ("--max-body", int, "BYTES", "largest request (default 4000000)"),
+        ("--max-texts", int, "N", "most texts in a request (default 1000)"),
+        ("--max-characters", int, "N", "longest text, in characters (default 100000)"),
+        ("--max-seconds", float, "S", "longest time for an answer (default 30)"),
+        ("--max-waiting", int, "N", "most texts that may wait for the model (default 10000)"),
+        ("--max-connections", int, "N", "most connections at a time (default 1000)"),
     ):
         group.add_argument(flag, type=kind, metavar=metavar, help=words)
 

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 EXAMPLE = "zlpr theory link --out figures"
+BARE_SHOWS_HELP = True
+TOPICS = ("equations", "dependence", "link", "terms", "regret")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -15,18 +17,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "topics",
         nargs="*",
         metavar="TOPIC",
-        help="equations, dependence, link, terms or regret; all where none is named",
+        help=f"{', '.join(TOPICS[:-1])} or {TOPICS[-1]}; or all",
     )
     parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="also write a figure per topic here"
+        "--out", type=Path, metavar="DIR", help="also write a figure for each topic into DIR"
     )
-    parser.add_argument("--seed", type=int, default=0, help="makes the random joints of regret")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed of regret's random populations (default 0)"
+    )
     parser.add_argument(
         "--populations",
         type=int,
         default=60,
         metavar="N",
-        help="random populations of regret for each strength of dependence, 2 or more; default: 60",
+        help="how many random populations regret draws for each strength of dependence, at least 2 "
+        "(default 60)",
     )
     parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
 
@@ -34,23 +39,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Compute each topic, print its table, draw its figure."""
     from zlpr._errors import UserError
+    from zlpr._names import unknown
     from zlpr.cli._console import print_json
 
-    topics: dict[str, Callable[[argparse.Namespace], Any]] = {
-        "equations": _equations,
-        "dependence": _dependence,
-        "link": _link,
-        "terms": _terms,
-        "regret": _regret,
-    }
-    unknown = [topic for topic in args.topics if topic not in topics]
-    if unknown:
-        raise UserError(f"no topic {unknown[0]!r}; the topics are {', '.join(topics)}")
+    made: tuple[Callable[[argparse.Namespace], Any], ...]
+    made = (_equations, _dependence, _link, _terms, _regret)
+    topics = dict(zip(TOPICS, made, strict=True))
+    for topic in args.topics:
+        if topic not in {"all", *TOPICS}:
+            raise unknown("topic", topic, ["all", *TOPICS])
+    chosen = TOPICS if "all" in args.topics or not args.topics else args.topics
     if args.populations < 2:
         raise UserError(f"--populations is {args.populations}; an error needs at least 2")
     if not 0 <= args.seed < 2**32:
         raise UserError(f"--seed is {args.seed}; it is a number from 0 to {2**32 - 1}")
-    numbers = {topic: topics[topic](args) for topic in args.topics or topics}
+    numbers = {topic: topics[topic](args) for topic in chosen}
     if args.json:
         print_json(numbers)
 
@@ -160,6 +163,7 @@ def _link(args: argparse.Namespace) -> Any:
 
 def _terms(args: argparse.Namespace) -> Any:
     from zlpr.cli._progress import progress
+    from zlpr.metrics.table import shown
     from zlpr.theory import negative_shares
     from zlpr.theory.figures import terms_figure
 
@@ -174,7 +178,7 @@ def _terms(args: argparse.Namespace) -> Any:
             [
                 str(bce.negatives),
                 *(
-                    f"{100 * share:.2f}%"
+                    shown(share)
                     for share in (bce.of_loss, zlpr.of_loss, bce.of_gradient, zlpr.of_gradient)
                 ),
             ]
@@ -247,6 +251,7 @@ def _loss_regrets(measured: Any) -> list[dict[str, Any]]:
 def _rule_regrets(args: argparse.Namespace) -> list[dict[str, Any]]:
     """The decoding rules on ZLPR's scores, by how much validation data they were fitted on."""
     from zlpr.cli._progress import progress
+    from zlpr.metrics import info
     from zlpr.theory.rules import METRICS, RULES, rule_regrets
 
     sizes, populations = (100, 3000), max(2, args.populations // 6)
@@ -264,7 +269,7 @@ def _rule_regrets(args: argparse.Namespace) -> list[dict[str, Any]]:
             args,
             f"regret of decoding rules on ZLPR's scores, strongly tied labels, each rule fitted\n"
             f"for the metric on {size:,} validation samples, over {populations} populations:",
-            ["rule", *(metric.replace("_", " ") for metric in METRICS)],
+            ["rule", *(info(metric).words for metric in METRICS)],
             rows,
             "What a rule cannot express stays; what it could not yet learn goes away with data.",
         )

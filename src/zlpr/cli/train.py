@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shlex
 import shutil
 from contextlib import nullcontext
 from dataclasses import replace
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from zlpr._counted import counted
 from zlpr._errors import UserError
-from zlpr._escape import for_terminal
+from zlpr._escape import for_terminal, from_system
 from zlpr._named_values import named_values
 from zlpr.cli._console import print_json, print_table, say
 from zlpr.cli._reading import add_reading_arguments, load_data
@@ -30,23 +31,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     models = ", ".join(registry.info(name).usage for name in registry.available())
     parser.add_argument("data", metavar="DATA", help="a file, a folder of parts, or 'demo'")
-    parser.add_argument("--out", metavar="DIR", required=True, help="the model folder to write")
     parser.add_argument(
-        "--validation", metavar="FILE", help="what is chosen on; a part of DATA where not given"
+        "--out", metavar="DIR", required=True, help="folder to write the model into"
     )
-    parser.add_argument("--test", metavar="FILE", help="what the model is judged on at the end")
+    parser.add_argument(
+        "--validation",
+        metavar="FILE",
+        help="data on which settings are chosen (default: a part of DATA)",
+    )
+    parser.add_argument(
+        "--test",
+        metavar="FILE",
+        help="data on which the model is judged at the end (default: a part of DATA)",
+    )
     parser.add_argument(
         "--model",
         default=AUTO_MODEL,
-        help=f"one of {models}; auto, the default, is shortlist from {MANY_LABELS} labels on, "
-        "linear below; see 'zlpr models'",
+        help=f"{models}, or auto: linear, and shortlist from {MANY_LABELS} labels on; "
+        "'zlpr models' explains them (default auto)",
     )
     parser.add_argument(
         "--loss-param",
         metavar="NAME=VALUE",
         action="append",
         default=[],
-        help="a parameter of the loss, such as pos_weight=2.7; may repeat",
+        help="a parameter of the loss, such as pos_weight=2.7; may be repeated",
     )
     parser.add_argument(
         "--split",
@@ -58,7 +67,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--overwrite", action="store_true", help="replace a model that --out already holds"
     )
     parser.add_argument(
-        "--restart", action="store_true", help="discard an unfinished run of the same folder"
+        "--restart",
+        action="store_true",
+        help="discard an unfinished run into the same folder and start anew",
     )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     add_settings(parser)
@@ -101,6 +112,7 @@ def run(args: argparse.Namespace) -> None:
         print_json(_summary(result, config, out))
     else:
         _report(result, config, out)
+        _next_steps(out, args.data, reads_texts=parts.train.texts is not None)
 
 
 def _config(args: argparse.Namespace, parts: "Parts | None") -> "TrainingConfig":
@@ -167,7 +179,7 @@ def _describe(train: "Dataset", validation: "Dataset", test: "Dataset | None") -
     counts = np.asarray(train.labels.sum(axis=0))
     say(f"data: {for_terminal(train.name) or 'unnamed'}, {sizes}")
     if train.texts is None:
-        say(f"inputs: {counted(train.inputs.shape[1], 'feature')} a sample")
+        say(f"inputs: {counted(train.inputs.shape[1], 'feature')} per sample")
     else:
         words = float(np.mean([len(text.split()) for text in train.texts[:10_000]]))
         empty = sum(not text.strip() for text in train.texts)
@@ -180,7 +192,7 @@ def _describe(train: "Dataset", validation: "Dataset", test: "Dataset | None") -
             )
     without = int((np.diff(train.labels.indptr) == 0).sum())
     say(
-        f"labels: {train.num_labels:,}, {train.labels.nnz / len(train):.2f} a sample, "
+        f"labels: {train.num_labels:,}, {train.labels.nnz / len(train):.2f} per sample, "
         f"{counted(without, 'training sample')} without any"
     )
     say(f"  most frequent: {_listed(train, np.argsort(-counts, kind='stable')[:5], counts)}")
@@ -244,4 +256,13 @@ def _report(result: "FitResult", config: "TrainingConfig", out: Path) -> None:
     for sentence in (in_words(config.convention), *refit_note(result.model.record)):
         say(sentence)
     say()
-    say(f"model written to {out}")
+    say(f"model written to {for_terminal(str(out))}")
+
+
+def _next_steps(out: Path, data: str, *, reads_texts: bool) -> None:
+    """The commands that one types after training, with the paths that were given."""
+    folder, source = (for_terminal(shlex.quote(from_system(name))) for name in (str(out), data))
+    tried = '"a text of yours"' if reads_texts else f"--file {source}"
+    say("\nnext:")
+    for command in (f"predict {folder} {tried}", f"evaluate {folder} {source}", f"serve {folder}"):
+        say(f"  zlpr {command}", style="command")

@@ -54,7 +54,7 @@ def findings(results: Results, records: Sequence[RunRecord]) -> list[Finding]:
 
 
 def _best(results: Results, metric: MetricInfo) -> Finding | None:
-    question = f"{metric.meaning[0].upper()}{metric.meaning[1:]} ({metric.title})"
+    question = f"{metric.full_title}: {metric.meaning}"
     parts = []
     for column in (*OWN, *FITTED):
         if column.metric is metric:
@@ -95,7 +95,7 @@ def _how_sure(stand: Standing, seeds: int) -> str:
     if not beaten and len(rivals) > 1:
         told = "these seeds tell no loss from it"
     elif 0 < len(beaten) < len(rivals):
-        told = f"beyond chance only of {listed(beaten)}"
+        told = f"the lead is beyond chance only over {listed(beaten)}"
     else:
         told = f"{listed(rivals)} cannot be told apart from it"
     return f"; {told}{_what_seeds_tell(stand, rivals, seeds)}."

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from zlpr._errors import UserError
+from zlpr._names import nearest
 from zlpr.data.columns import Columns
 from zlpr.data.dataset import split_name
 from zlpr.data.feature_columns import (
@@ -281,9 +282,19 @@ def _named(file: str, names: Sequence[str], column: Column, role: str) -> str:
                 f"{file}: {role}={column} is not a column; there are {len(names)}, counted from 0"
             )
         return names[int(column)]
-    raise UserError(
-        f"{file}: no column {quote(column)} for {role}; the columns are {quote_all(names)}; "
-        f"name another with {role}=…"
+    raise _no_column(file, column, role, names, advice=f"; name another with {role}=…")
+
+
+def _no_column(
+    file: str, column: Column, role: str, names: Sequence[str], *, advice: str = ""
+) -> UserError:
+    """The error for a column that a table has not, with the one that was probably meant."""
+    near = nearest(str(column), names)
+    guess = (
+        "; the columns are" if near is None else f"; did you mean {quote(near)}? The columns are"
+    )
+    return UserError(
+        f"{file}: no column {quote(column)} for {role}{guess} {quote_all(names)}{advice}"
     )
 
 
@@ -403,10 +414,7 @@ def _columns_meant(
     for column in listed(asked):
         columns = find_columns(list(table), str(column))
         if not columns:
-            raise UserError(
-                f"{file}: no column {quote(column)} for {role}; the columns are "
-                f"{quote_all(list(table))}"
-            )
+            raise _no_column(file, column, role, list(table))
         found.update(dict.fromkeys(columns))
     return list(found)
 

@@ -16,6 +16,7 @@ from zlpr.decoding._sweep import set_values
 from zlpr.decoding.label_sets import LabelSets
 from zlpr.decoding.registry import available, create
 from zlpr.metrics import Empty, Labels, Scores, info
+from zlpr.metrics.table import shown
 
 __all__ = ["Choice", "JudgedRule", "by_preference", "choose", "weigh"]
 
@@ -72,7 +73,7 @@ class Choice:
         Examples:
             >>> rows = (JudgedRule("zero", 0.5, 0.1, 0.02), JudgedRule("label_sets", 0.6, 0.0, 0.0))
             >>> Choice(create("label_sets"), "subset_accuracy", rows, 200).describe()
-            'label_sets, chosen for subset accuracy on 200 samples: 0.6000; others: zero 0.5000'
+            'label_sets, chosen for subset accuracy on 200 samples: 60.0 %; others: zero 50.0 %'
         """
         words = info(self.metric).words
         if not self.judged:
@@ -80,9 +81,9 @@ class Choice:
             return f"{self.rule.name}, fitted for {words}: {few}"
         values = {judged.name: judged.value for judged in self.judged}
         own = values.pop(self.rule.name)
-        others = ", ".join(f"{name} {value:.4f}" for name, value in values.items())
+        others = ", ".join(f"{name} {shown(value)}" for name, value in values.items())
         samples = counted(self.samples, "sample")
-        line = f"{self.rule.name}, chosen for {words} on {samples}: {own:.4f}"
+        line = f"{self.rule.name}, chosen for {words} on {samples}: {shown(own)}"
         return f"{line}; others: {others}" if others else line
 
 

@@ -20,24 +20,37 @@ class MetricInfo:
 
     Attributes:
         name: key in `MetricSet.compute()`, in settings and in files.
-        title: head of a column; the paper's abbreviation where it has one.
-        words: its name in a sentence or as the head of a row.
+        abbreviation: the paper's where it has one, else a usual one.
+        words: its name in a sentence.
         meaning: what it says, in words for newcomers.
         needs: whether it is made from the scores or from the predicted label sets; None where
             the true labels are enough.
         larger_is_better: None for figures that describe rather than judge.
         in_brief: whether it stands in the short tables that people read; `--json` has them all.
         of_many: whether it stands there too where there are many labels.
+        is_share: whether it lies between 0 and 1, and people read it in per cent.
     """
 
     name: str
-    title: str
+    abbreviation: str
     words: str
     meaning: str
     needs: Literal["scores", "predictions"] | None
     larger_is_better: bool | None
     in_brief: bool = True
     of_many: bool = False
+    is_share: bool = True
+
+    @property
+    def title(self) -> str:
+        """Its name as the head of a row or a column."""
+        return self.words[0].upper() + self.words[1:]
+
+    @property
+    def full_title(self) -> str:
+        """Its name with the abbreviation in brackets, where that says more."""
+        same = self.abbreviation.casefold() == self.words.casefold()
+        return self.title if same else f"{self.title} ({self.abbreviation})"
 
     @property
     def needs_decision(self) -> bool:
@@ -62,7 +75,7 @@ _PAPER = (
     MetricInfo(
         "example_f1",
         "MLC-F1",
-        "example-based F1",
+        "example F1",
         "overlap of predicted and true labels, averaged over samples",
         needs="predictions",
         larger_is_better=True,
@@ -143,6 +156,7 @@ _OTHERS = (
         needs="scores",
         larger_is_better=False,
         in_brief=False,
+        is_share=False,
     ),
 )
 
@@ -154,6 +168,7 @@ _DESCRIBING = (
         "how many labels a sample has",
         needs=None,
         larger_is_better=None,
+        is_share=False,
     ),
     MetricInfo(
         "cardinality_predicted",
@@ -162,11 +177,12 @@ _DESCRIBING = (
         "how many labels a sample is given",
         needs="predictions",
         larger_is_better=None,
+        is_share=False,
     ),
     MetricInfo(
         "empty_predictions",
         "Empty",
-        "share of empty predictions",
+        "empty predictions",
         "share of samples that are given no label",
         needs="predictions",
         larger_is_better=None,
@@ -196,10 +212,10 @@ _GROUPS = {
 
 def _at_k(family: str, k: int) -> MetricInfo:
     """The entry of a metric at k."""
-    title, meaning = _AT_K[family]
+    letter, meaning = _AT_K[family]
     return MetricInfo(
         f"{family}_at_{k}",
-        f"{title}@{k}",
+        f"{letter}@{k}",
         f"{_FAMILY_WORDS.get(family, family)} at {k}",
         meaning.format(k=k),
         needs="scores",
@@ -270,7 +286,9 @@ def info(name: str) -> MetricInfo:
     Examples:
         >>> info("ranking_loss").larger_is_better
         False
-        >>> info("precision_at_10").title
+        >>> info("example_f1").title, info("example_f1").abbreviation
+        ('Example F1', 'MLC-F1')
+        >>> info("precision_at_10").abbreviation
         'P@10'
     """
     if at := re.fullmatch(rf"({'|'.join(_AT_K)})_at_([1-9][0-9]{{0,8}})", str(name)):

@@ -1,4 +1,4 @@
-"""Figures as people read them: in words, with four decimals, an arrow where smaller is better."""
+"""Figures as people read them: in words, in per cent, an arrow where smaller is better."""
 
 from collections.abc import Mapping
 
@@ -11,14 +11,20 @@ Figures = Mapping[str, Mapping[str, float]]
 """Metrics by what they were measured on."""
 
 
-def shown(value: float | None) -> str:
-    """A figure as every table of fractions prints it.
+def shown(value: float | None, *, share: bool = True) -> str:
+    """A figure as every table for people prints it; files and `--json` keep the fractions.
+
+    Args:
+        value: the figure; None where there is none.
+        share: whether it is a fraction of a whole, which is printed in per cent.
 
     Examples:
-        >>> shown(2 / 3), shown(None)
-        ('0.6667', '-')
+        >>> shown(2 / 3), shown(2.125, share=False), shown(None)
+        ('66.7 %', '2.12', '-')
     """
-    return "-" if value is None else f"{value:.4f}"
+    if value is None:
+        return "-"
+    return f"{100 * value:.1f} %" if share else f"{value:.2f}"
 
 
 def in_words(empty: Empty) -> str:
@@ -48,7 +54,7 @@ def figure_rows(figures: Figures) -> tuple[list[str], list[list[str]]]:
 
     Examples:
         >>> figure_rows({"test": {"micro_f1": 0.5, "ranking_loss": 0.25}})
-        (['metric', 'test'], [['Micro-F1', '0.5000'], ['ranking loss ↓', '0.2500']])
+        (['metric', 'test'], [['Micro-F1', '50.0 %'], ['ranking loss ↓', '25.0 %']])
     """
     rows = []
     many = any("ps_precision_at_1" in part for part in figures.values())
@@ -57,5 +63,6 @@ def figure_rows(figures: Figures) -> tuple[list[str], list[list[str]]]:
         brief = metric.in_brief or (many and metric.of_many)
         if brief and any(value is not None for value in values):
             arrow = " ↓" if metric.sign < 0 else ""
-            rows.append([metric.words + arrow, *map(shown, values)])
+            cells = (shown(value, share=metric.is_share) for value in values)
+            rows.append([metric.words + arrow, *cells])
     return ["metric", *figures], rows

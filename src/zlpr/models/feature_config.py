@@ -29,8 +29,8 @@ class FeatureConfig:
     analyzer: str = field(
         default="auto",
         metadata={
-            "help": "n-grams of word, subword (characters within words) or char, joined by '+'; "
-            "auto takes word+subword, and char for text without spaces"
+            "help": "what n-grams are made of: word, subword (characters within words) or char, or "
+            "several joined by '+'; auto is word+subword, and char for text without spaces"
         },
     )
     word_ngrams: tuple[int, int] = field(
@@ -42,8 +42,12 @@ class FeatureConfig:
     char_ngrams: tuple[int, int] = field(
         default=(1, 3), metadata={"help": "shortest and longest run of characters"}
     )
-    min_count: int | None = field(default=None, metadata={"help": "texts an n-gram must be in"})
-    max_features: int | None = field(default=None, metadata={"help": "n-grams to keep"})
+    min_count: int | None = field(
+        default=None, metadata={"help": "leave out n-grams of fewer texts"}
+    )
+    max_features: int | None = field(
+        default=None, metadata={"help": "keep at most so many n-grams"}
+    )
 
     def __post_init__(self) -> None:
         if self.analyzer != "auto" and not _are_views(self.analyzer.split("+")):

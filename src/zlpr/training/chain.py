@@ -42,11 +42,15 @@ class ChainConfig(TrainingConfig):
     loss: str = NO_LOSS
     regularisation: float | None = regularisation_setting()
     order: Order | None = setting(
-        None, "the most frequent label first, at random, or as the data lists them"
+        None, "order of the labels: the most frequent first, random, or as the data lists them"
     )
-    chains: int = setting(1, "chains in random orders, whose mean is the model", metavar="N")
+    chains: int = setting(
+        1, "how many chains, in random orders, the model is the mean of", metavar="N"
+    )
     beam: int = setting(
-        1, "label sets that the search for the most probable one keeps; 1: none", metavar="N"
+        1,
+        "how many label sets the search for the most probable one keeps; 1 searches none",
+        metavar="N",
     )
     features: FeatureConfig = field(default_factory=FeatureConfig)
 

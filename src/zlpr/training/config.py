@@ -40,7 +40,9 @@ def setting(default: Any, help: str, **shown: Any) -> Any:  # noqa: A002
 
 def regularisation_setting() -> Any:
     """The strength of L2, the same words for every kind that has it."""
-    words = "r in 'sum of losses + r/2 |W|^2'; chosen on validation data where not given"
+    words = (
+        "strength r of L2, as in 'sum of losses + r/2 |W|^2' (default: chosen on validation data)"
+    )
     return setting(None, words, metavar="R")
 
 
@@ -86,7 +88,7 @@ class TrainingConfig:
         "zlpr", "a name from 'zlpr losses', with parameters as in zlpr:pos_weight=2.7"
     )
     loss_params: Mapping[str, Any] = field(default_factory=dict)
-    seed: int = setting(0, "of initialisation, shuffling and dropout")
+    seed: int = setting(0, "random seed of initialisation, shuffling and dropout")
     decode: str = setting(
         AUTO,
         "how scores become label sets: auto takes the rule that cross-validation on the validation "
@@ -95,25 +97,27 @@ class TrainingConfig:
     )
     decode_metric: str | None = setting(
         None,
-        "what the rule is chosen and fitted for; --metric where that is one of label sets, else "
-        "micro_f1",
+        "metric that the rule is chosen and fitted for (default: --metric where it judges label "
+        "sets, micro_f1 otherwise)",
         metavar="METRIC",
     )
     threshold: float | None = setting(
-        None, "predict the labels with a score above it; no rule is fitted", metavar="T"
+        None, "predict the labels with a score above T, and fit no rule", metavar="T"
     )
     top: int | None = setting(
-        None, "predict so many labels for every sample; no rule is fitted", metavar="K"
+        None, "predict K labels for every sample, and fit no rule", metavar="K"
     )
     min_probability: float | None = setting(
-        None, "leave out labels below this probability, whatever the rule says", metavar="P"
+        None, "never predict a label with a probability below P", metavar="P"
     )
     metric: str | None = setting(
-        None, "what validation chooses by; --decode-metric where not given", metavar="METRIC"
+        None, "metric by which validation chooses (default: --decode-metric)", metavar="METRIC"
     )
 
     empty: EmptyCases | None = setting(
-        None, "count empty cases as scikit-learn does, or as the paper (as --preset paper does)"
+        None,
+        "count empty cases as scikit-learn does or as the paper does (default: sklearn, and paper "
+        "with --preset paper)",
     )
 
     def __new__(cls, **settings: Any) -> Self:

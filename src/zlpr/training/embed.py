@@ -35,20 +35,22 @@ class EmbedConfig(LinearConfig):
 
     embedding_scale: float | None = setting(
         None,
-        "length of embeddings beside n-grams; chosen on validation data where not given",
+        "scale of the embeddings relative to the n-grams (default: chosen on validation data)",
         metavar="S",
     )
     max_length: int | None = setting(
-        None, "read of a text; up to 512, or what the encoder says", metavar="TOKENS"
+        None,
+        "tokens to read of each text (default: what the encoder says, at most 512)",
+        metavar="TOKENS",
     )
     folds: int | None = setting(
         None,
-        "cross-validate over training and validation data in so many folds; where not given, "
-        f"{FEW_FOLDS} with fewer than {FEW} validation samples and none with more",
+        "cross-validate in N folds of training and validation data (default: "
+        f"{FEW_FOLDS} with fewer than {FEW} validation samples, none with more)",
         metavar="N",
     )
     copy_encoder: bool = setting(
-        False, "write the encoder into the model folder, which then needs no other"
+        False, "copy the encoder into the model folder, which then works by itself"
     )
 
     def __post_init__(self) -> None:

@@ -27,7 +27,7 @@ class NeighboursConfig(TrainingConfig):
     """
 
     loss: str = NO_LOSS
-    neighbours: int = setting(10, "training samples that a sample is compared with", metavar="K")
+    neighbours: int = setting(10, "how many nearest training samples are asked", metavar="K")
     smoothing: float = setting(1.0, "added to every count of samples", metavar="S")
     features: FeatureConfig = field(default_factory=FeatureConfig)
 

@@ -39,14 +39,20 @@ class LinearConfig(TrainingConfig):
 
     regularisation: float | None = regularisation_setting()
     refit: bool = setting(
-        True, "at last train on training and validation data together, with what was chosen"
+        True, "train once more at the end, on training and validation data together"
     )
     features: FeatureConfig = field(default_factory=FeatureConfig)
-    learning_rate: float | None = setting(None, "of the optimiser Adam", metavar="RATE")
+    learning_rate: float | None = setting(
+        None, "learning rate of the Adam optimiser", metavar="RATE"
+    )
     epochs: int | None = setting(None, "passes over the training data", metavar="N")
-    batch_size: int | None = setting(None, "samples in a step, over all processes", metavar="N")
-    label_smoothing: float = setting(0.0, "moved from the hard targets, below 1", metavar="MASS")
-    mixup: float = setting(0.0, "of the Beta distribution; 0 is off", metavar="ALPHA")
+    batch_size: int | None = setting(None, "samples per step, over all processes", metavar="N")
+    label_smoothing: float = setting(
+        0.0, "how much hard targets are softened, from 0 to below 1", metavar="MASS"
+    )
+    mixup: float = setting(
+        0.0, "alpha of mixup's Beta distribution; 0 turns it off", metavar="ALPHA"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -46,11 +46,13 @@ class PowersetConfig(TrainingConfig):
     loss: str = NO_LOSS
     regularisation: float | None = regularisation_setting()
     subset_size: int | None = setting(
-        None, "learn sets of random subsets of so many labels (RAkEL)", metavar="K"
+        None, "learn the label sets of random subsets of K labels (RAkEL)", metavar="K"
     )
-    subsets: int | None = setting(None, "how many random subsets", metavar="M")
+    subsets: int | None = setting(None, "how many random subsets to draw", metavar="M")
     set_scores: SetScores = setting(
-        "mode", "cut at 0, mode gives the most probable set, marginal the labels likelier than not"
+        "mode",
+        "what a cut at 0 predicts: the most probable set (mode), or each label that is likelier "
+        "than not (marginal)",
     )
     features: FeatureConfig = field(default_factory=FeatureConfig)
 

@@ -39,15 +39,18 @@ class ShortlistConfig(TrainingConfig):
 
     regularisation: float | None = regularisation_setting()
     refit: bool = setting(
-        True, "at last train on training and validation data together, with what was chosen"
+        True, "train once more at the end, on training and validation data together"
     )
     features: FeatureConfig = field(default_factory=FeatureConfig)
-    candidates: int = setting(50, "labels of a sample that are scored", metavar="N")
+    candidates: int = setting(
+        50, "how many candidate labels of each sample are scored", metavar="N"
+    )
     negatives: int = setting(
-        30, "nearest labels that are set against a training sample's own", metavar="N"
+        30, "how many of the nearest other labels a training sample is contrasted with", metavar="N"
     )
     label_texts: LabelTexts = setting(
-        "auto", "whether a label's name is one more training text of it; auto finds out"
+        "auto",
+        "whether to train on the labels' names as texts, too; auto tries it on validation data",
     )
 
     def __post_init__(self) -> None:

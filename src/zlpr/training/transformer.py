@@ -104,35 +104,49 @@ class TransformerConfig(TrainingConfig):
     """
 
     preset: Preset = setting(
-        "default", "paper: the optimiser Adam at 2e-4 for 20 epochs, and labels at scores above 0"
+        "default", "paper: Adam at 2e-4 for 20 epochs, and labels with scores above 0"
     )
-    learning_rate: float | None = setting(None, "of the optimiser Adam", metavar="RATE")
+    learning_rate: float | None = setting(
+        None, "learning rate of the Adam optimiser", metavar="RATE"
+    )
     epochs: int | None = setting(None, "passes over the training data", metavar="N")
-    batch_size: int | None = setting(None, "samples in a step, over all processes", metavar="N")
-    max_length: int | None = setting(None, "read of a text; up to 512", metavar="TOKENS")
-    accumulation_steps: int = setting(1, "forward passes in a step", metavar="N")
-    mixed_precision: Precision = setting("auto", "auto is bf16 where the hardware is fast at it")
-    patience: int | None = setting(None, "evaluations without a gain before stopping", metavar="N")
-    label_smoothing: float = setting(0.0, "moved from the hard targets, below 1", metavar="MASS")
+    batch_size: int | None = setting(None, "samples per step, over all processes", metavar="N")
+    max_length: int | None = setting(
+        None, "tokens to read of each text (default: at most 512)", metavar="TOKENS"
+    )
+    accumulation_steps: int = setting(1, "forward passes per step", metavar="N")
+    mixed_precision: Precision = setting(
+        "auto", "number format of the forward pass; auto is bf16 where the hardware is fast at it"
+    )
+    patience: int | None = setting(None, "stop after N evaluations without a gain", metavar="N")
+    label_smoothing: float = setting(
+        0.0, "how much hard targets are softened, from 0 to below 1", metavar="MASS"
+    )
     r_drop: float = setting(
         0.0,
-        "a: adds a/4 of the symmetric divergence of two dropout passes",
+        "weight a of R-Drop, which adds a/4 of the symmetric divergence of two dropout passes",
         metavar="WEIGHT",
     )
     vat: float = setting(
-        0.0, "of the divergence under a virtual adversarial step", metavar="WEIGHT"
+        0.0,
+        "weight of virtual adversarial training, the divergence under an adversarial step",
+        metavar="WEIGHT",
     )
-    vat_radius: float = setting(RADIUS, "length of that step on the embeddings", metavar="LENGTH")
-    vat_iterations: int = setting(1, "power iterations of its search", metavar="N")
-    mixup: float = setting(0.0, "of the Beta distribution; 0 is off", metavar="ALPHA")
+    vat_radius: float = setting(
+        RADIUS, "length of the adversarial step on the embeddings", metavar="LENGTH"
+    )
+    vat_iterations: int = setting(1, "power iterations that find the adversarial step", metavar="N")
+    mixup: float = setting(
+        0.0, "alpha of mixup's Beta distribution; 0 turns it off", metavar="ALPHA"
+    )
     report_to: tuple[str, ...] | str = setting(
         (),
-        "a reporter of transformers' Trainer; tensorboard writes to DIR.runs",
+        "report to a service that transformers' Trainer knows; tensorboard writes to DIR.runs",
         metavar="NAME",
     )
     process_timeout: float = setting(
         600.0,
-        "how long one of several processes (torchrun -m zlpr train …) waits for the others",
+        "how long a process waits for the others under torchrun -m zlpr train …",
         metavar="SECONDS",
     )
 
