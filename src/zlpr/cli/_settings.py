@@ -11,7 +11,7 @@ from zlpr._errors import UserError
 from zlpr.models import registry
 
 # Given by arguments of their own.
-_ELSEWHERE = frozenset({"model", "loss_params"})
+_ELSEWHERE = frozenset({"model", "loss_params", "choose"})
 
 
 @dataclasses.dataclass(frozen=True)

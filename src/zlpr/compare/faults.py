@@ -25,7 +25,7 @@ from zlpr.training.fitting import settings_for_texts
 from zlpr.training.loss import create_loss
 from zlpr.training.registry import trainer_of
 
-OWN_FIELDS = frozenset({"model", "loss", "loss_params", "seed"})
+OWN_FIELDS = frozenset({"model", "loss", "loss_params", "choose", "seed"})
 """Fields of a training configuration that the grid itself gives."""
 
 

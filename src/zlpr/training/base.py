@@ -83,12 +83,15 @@ class ModelTrainer(abc.ABC):
         on_accelerator: whether it trains on a graphics card where there is one.
         resumes: whether a killed run of a comparison is worth resuming from a checkpoint.
         scores_all_labels: whether its models score every label of a sample, and not candidates.
+        chooses: whether it picks among the settings' `alternatives` itself, by a shorter way than
+            to train each of them from the beginning.
     """
 
     packages: tuple[str, ...] = ()
     on_accelerator: bool = False
     resumes: bool = False
     scores_all_labels: bool = True
+    chooses: bool = False
 
     def faults(self, model: str) -> list[str]:
         """Why a model cannot be trained here, as far as that can be known before any data."""

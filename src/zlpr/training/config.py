@@ -6,6 +6,7 @@ stands with it, and becomes that of the command line's flag.
 """
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -58,6 +59,8 @@ class TrainingConfig:
         loss: a name of the losses' registry, with parameters behind it as in
             `zlpr:pos_weight=2.7`; `NO_LOSS` for a kind that has that as its default.
         loss_params: the loss's own parameters, such as `{"pos_weight": 2.7}`.
+        choose: numbers for parameters of the loss, such as `{"pos_weight": (1, 2, 4)}`, of which
+            validation picks by `metric`; with several parameters, of all combinations.
         seed: of initialisation, shuffling and dropout; the same seed gives the same bits.
         decode: the rule that turns scores into label sets. "auto" takes the one that
             cross-validation on the validation part finds best; "zero" keeps the paper's bound;
@@ -88,6 +91,7 @@ class TrainingConfig:
         "zlpr", "a name from 'zlpr losses', with parameters as in zlpr:pos_weight=2.7"
     )
     loss_params: Mapping[str, Any] = field(default_factory=dict)
+    choose: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     seed: int = setting(0, "random seed of initialisation, shuffling and dropout")
     decode: str = setting(
         AUTO,
@@ -135,7 +139,7 @@ class TrainingConfig:
 
         kind = kind_of(self.model)
         self._spell_loss_out()
-        if not self.takes_loss() and (self.loss != NO_LOSS or self.loss_params):
+        if not self.takes_loss() and (self.loss != NO_LOSS or self.loss_params or self.choose):
             raise UserError(f"model {kind.name} is not trained with a loss; leave it out")
         if not 0 <= self.seed < MOST_SEEDS:
             raise UserError(f"seed {self.seed}: expected a number from 0 to {MOST_SEEDS - 1}")
@@ -173,6 +177,7 @@ class TrainingConfig:
                 f"its rules are: {', '.join(by_scores)}"
             )
         self._check_decisions_by_hand()
+        self._check_choose()
 
     def _spell_loss_out(self) -> None:
         """`loss="zlpr:pos_weight=2.7"` as a name and parameters."""
@@ -181,6 +186,27 @@ class TrainingConfig:
             raise UserError(f"loss {self.loss!r}: {', '.join(sorted(twice))} given twice")
         object.__setattr__(self, "loss", name)
         object.__setattr__(self, "loss_params", {**params, **self.loss_params})
+
+    def _check_choose(self) -> None:
+        for name, values in self.choose.items():
+            if name in self.loss_params:
+                raise UserError(f"choose {name}: a parameter that is given as well")
+            if any(isinstance(one, bool) or not isinstance(one, int | float) for one in values):
+                raise UserError(f"choose {name}: expected numbers, as in {name}=1,2,4")
+            if len(set(values)) < 2:
+                raise UserError(f"choose {name}: expected at least two values to choose from")
+
+    def alternatives(self) -> list[Self]:
+        """These settings with each combination of what there is to choose from, and no choice."""
+        names = list(self.choose)
+        return [
+            dataclasses.replace(
+                self,
+                choose={},
+                loss_params={**self.loss_params, **dict(zip(names, values, strict=True))},
+            )
+            for values in itertools.product(*self.choose.values())
+        ]
 
     def _check_decisions_by_hand(self) -> None:
         from zlpr import decoding

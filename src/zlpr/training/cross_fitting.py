@@ -56,7 +56,7 @@ def fit_layer_in_folds(
     best = search.run()
     if search.best_scores is None:
         raise AssertionError("nothing is recalled without a checkpoint")
-    final = choose_solver(search.features.both, labels, config)
+    final = choose_solver(search.features.both, labels, search.config)
     weight, bias = search.refit(final, best, final.start())
     layer = search.layer(best, weight, bias, search.best_scores, labels)
     return replace(layer, chosen={**layer.chosen, "folds": search.folds})
@@ -92,7 +92,6 @@ class _FoldSearch(Search):
     fold_of: "NDArray[np.int64]"
 
     def _fit(self, regularisation: float, best: Attempt | None, scale: float) -> Attempt:
-        self._use_scale(scale)
         matrix: Any = self.features.both
         scores = np.empty(self.labels.shape, dtype=np.float32)
         losses, steps = [], 0
@@ -108,7 +107,7 @@ class _FoldSearch(Search):
         metric = validation_metric(self.config, self.labels, scores)
         seconds = time.perf_counter() - self.started
         loss = float(np.mean(losses))
-        attempt = Attempt(regularisation, loss, steps, metric, seconds, 0.0, scale)
+        attempt = Attempt(regularisation, loss, steps, metric, seconds, 0.0, scale, self.candidate)
         improved = best is None or is_better(self.config.choice_metric, metric, best.metric)
         if improved:
             self.best_scores = scores

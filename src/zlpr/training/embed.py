@@ -72,6 +72,7 @@ class EmbedTrainer(ModelTrainer):
     """Fits one linear layer over n-grams and embeddings, at a scale that validation chooses."""
 
     packages = ("transformers",)
+    chooses = True
 
     def faults(self, model: str) -> list[str]:
         """Whether the encoder's files are there; the hub is asked if need be."""

@@ -20,10 +20,15 @@ from zlpr.training.base import ProgressCallback, ReadInputs, Trained, TrainingPr
 from zlpr.training.checkpoints import describe_run
 from zlpr.training.config import TrainingConfig
 from zlpr.training.judging import ScoredPart, judge
-from zlpr.training.loss import NotFiniteError
+from zlpr.training.loss import NotFiniteError, create_loss
 from zlpr.training.parts import Parts
 from zlpr.training.registry import trainer_of
-from zlpr.training.selection import choose_probabilities, choose_rule
+from zlpr.training.selection import (
+    choose_probabilities,
+    choose_rule,
+    is_better,
+    validation_metric,
+)
 
 
 @dataclass(frozen=True)
@@ -113,15 +118,10 @@ def fit_parts(
     inputs = inputs or trainer.read(parts.train, parts.validation, config)
     check_memory(parts, config, inputs)
     try:
-        trained = trainer.train(
-            parts.train,
-            parts.validation,
-            config,
-            inputs,
-            run={} if checkpoint is None else describe_run(parts, config),
-            checkpoint=checkpoint,
-            progress=progress,
-        )
+        if config.choose and not trainer.chooses:
+            trained = _train_all(parts, config, inputs, checkpoint, progress)
+        else:
+            trained = _train(parts, config, inputs, checkpoint, progress)
     except NotFiniteError:
         if checkpoint is not None:  # there is nothing to go on from, for this run or another
             shutil.rmtree(checkpoint, ignore_errors=True)
@@ -147,6 +147,51 @@ def fit_parts(
     return _recorded(parts, config, trained, choice, probabilities, judged, seconds)
 
 
+def _train(
+    parts: Parts,
+    config: TrainingConfig,
+    inputs: ReadInputs,
+    checkpoint: Path | None,
+    progress: ProgressCallback | None,
+) -> Trained:
+    return trainer_of(config.model).train(
+        parts.train,
+        parts.validation,
+        config,
+        inputs,
+        run={} if checkpoint is None else describe_run(parts, config),
+        checkpoint=checkpoint,
+        progress=progress,
+    )
+
+
+def _train_all(
+    parts: Parts,
+    config: TrainingConfig,
+    inputs: ReadInputs,
+    checkpoint: Path | None,
+    progress: ProgressCallback | None,
+) -> Trained:
+    """Train with each of the loss's parameters, and keep the best on validation."""
+    best: Trained | None = None
+    best_value = 0.0
+    history: list[TrainingProgress] = []
+    for number, candidate in enumerate(config.alternatives()):
+        own = None if checkpoint is None else checkpoint / f"candidate-{number}"
+        trained = _train(parts, candidate, inputs, own, progress)
+        history += trained.history
+        labels = trained.validation_labels
+        labels = parts.validation.labels if labels is None else labels
+        value = validation_metric(config, labels, trained.validation_scores)
+        if best is None or is_better(config.choice_metric, value, best_value):
+            picked = {name: candidate.loss_params[name] for name in config.choose}
+            best_value = value
+            best = dataclasses.replace(trained, chosen={**trained.chosen, **picked})
+    if best is None:
+        raise AssertionError("there is at least one candidate")
+    return dataclasses.replace(best, history=tuple(history))
+
+
 def _recorded(
     parts: Parts,
     config: TrainingConfig,
@@ -162,7 +207,10 @@ def _recorded(
     figures = judge(config.scored_as, model.decoder, judged, config.convention, frequencies)
     model.record = TrainingRecord(
         loss=config.loss,
-        loss_params=dict(config.loss_params),
+        loss_params={
+            **config.loss_params,
+            **{name: trained.chosen[name] for name in config.choose},
+        },
         settings=config.to_dict(),
         chosen=trained.chosen,
         data=parts.describe(),
@@ -229,7 +277,9 @@ def settings_for_texts(config: TrainingConfig) -> list[str]:
 
 
 def check_settings(train: Dataset, config: TrainingConfig) -> None:
-    """Refuse settings that this data has no use for."""
+    """Refuse settings that this data, or the loss, has no use for."""
+    for candidate in config.alternatives() if config.choose else ():
+        create_loss(candidate, train.labels)
     given = settings_for_texts(config)
     if train.texts is None and given:
         raise UserError(f"{', '.join(given)}: for texts, and this data holds features")

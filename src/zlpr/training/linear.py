@@ -64,6 +64,8 @@ class LinearConfig(TrainingConfig):
 class LinearTrainer(FeatureTrainer):
     """Fits one linear layer over features, at a regularisation that validation chooses."""
 
+    chooses = True
+
     def memory(self, train: "Dataset", config: LinearConfig, inputs: "ExtractedFeatures") -> int:
         """Weights and past steps of all labels at once."""
         from zlpr.training.solvers import memory_of_fit

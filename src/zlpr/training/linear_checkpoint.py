@@ -29,6 +29,7 @@ class Attempt:
 
     Attributes:
         scale: the length of embeddings beside n-grams, where there are any.
+        candidate: the place of the loss's parameters among those to choose from.
     """
 
     regularisation: float
@@ -38,6 +39,7 @@ class Attempt:
     seconds: float
     last_tenth: float
     scale: float = 1.0
+    candidate: int = 0
 
 
 class SavedAttempts:

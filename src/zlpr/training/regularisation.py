@@ -132,7 +132,7 @@ def fit_layer(
         scores = np.asarray(features.validation @ weight + bias, dtype=np.float32)
     if config.refit:
         labels = sparse.vstack([train.labels, validation.labels], format="csr")
-        solver = choose_solver(features.both, labels, config)
+        solver = choose_solver(features.both, labels, search.config)
         weight, bias = search.refit(solver, best, search.saved.parameters)
     return search.layer(best, weight, bias, scores)
 
@@ -148,7 +148,11 @@ def _refuse_batches(config: LinearConfig) -> None:
 
 
 class Search:
-    """Fits along the regularisations, of a convex loss each starting from the best one before."""
+    """Fits along the regularisations, of a convex loss each starting from the best one before.
+
+    Where parameters of the loss are to be chosen, the first of them takes the whole path; the
+    others are tried at the regularisation that it ends at, and the best goes on from there.
+    """
 
     def __init__(
         self,
@@ -159,11 +163,13 @@ class Search:
         progress: ProgressCallback | None,
         checkpoint: Path | None,
     ) -> None:
-        self.train_labels, self.labels, self.config = train_labels, labels, config
+        self.train_labels, self.labels = train_labels, labels
+        self.candidates, self.open = config.alternatives(), tuple(config.choose)
+        self.candidate, self.config = 0, self.candidates[0]
         self.progress, self.checkpoint = progress, checkpoint
         self.scale = features.usual_scale
         self.features = features.at(self.scale)
-        self.solver = choose_solver(self.features.train, train_labels, config)
+        self.solver = choose_solver(self.features.train, train_labels, self.config)
         self.history: list[TrainingProgress] = []
         self.best_scores: NDArray[np.float32] | None = None
         self.started = time.perf_counter()
@@ -184,7 +190,28 @@ class Search:
             best = self._climb_scale(best)
             if best is not usual and given is None:
                 best = self._climb_regularisation(best)
-        self._use_scale(best.scale)
+        if len(self.candidates) > 1:
+            first = best
+            best = self._try_candidates(best)
+            if best is not first and given is None:
+                best = self._climb_regularisation(best)
+        self._use(best.scale, best.candidate)
+        return best
+
+    def _try_candidates(self, first: Attempt) -> Attempt:
+        """The best of all parameters of the loss, each at as strong a regularisation as the first.
+
+        A loss that counts positives twice is larger, and takes more of it for the same strength.
+        """
+        self._use(first.scale, first.candidate)
+        best, strength = first, self.solver.balance()
+        for candidate in range(1, len(self.candidates)):
+            self._use(first.scale, candidate)
+            given = self.config.regularisation
+            as_strong = first.regularisation * self.solver.balance() / strength
+            attempt = self._try(given or as_strong, best, candidate=candidate)
+            if is_better(self.config.choice_metric, attempt.metric, best.metric):
+                best = attempt
         return best
 
     def _climb_regularisation(self, first: Attempt) -> Attempt:
@@ -206,9 +233,10 @@ class Search:
                 break
         return best
 
-    def _use_scale(self, scale: float) -> None:
-        if scale != self.scale:
+    def _use(self, scale: float, candidate: int) -> None:
+        if (scale, candidate) != (self.scale, self.candidate):
             self.scale, self.features = scale, self.features.at(scale)
+            self.candidate, self.config = candidate, self.candidates[candidate]
             self.solver = choose_solver(self.features.train, self.train_labels, self.config)
 
     def _climb(self, best: Attempt, ratio: float, attempts: int) -> Attempt:
@@ -230,6 +258,7 @@ class Search:
     ) -> FittedLayer:
         """What was found, with weights for features as a model reads them."""
         chosen = {"regularisation": best.regularisation}
+        chosen |= {name: self.candidates[best.candidate].loss_params[name] for name in self.open}
         if self.features.embedded is not None:
             chosen["embedding_scale"] = best.scale
         if self.features.scaling is not None:
@@ -262,13 +291,23 @@ class Search:
         return solver.model(solution.parameters)
 
     def _try(
-        self, regularisation: float, best: Attempt | None, scale: float | None = None
+        self,
+        regularisation: float,
+        best: Attempt | None,
+        scale: float | None = None,
+        candidate: int | None = None,
     ) -> Attempt:
         """Fit at one regularisation and scale, or recall that a killed run already has."""
         scale = scale or (self.scale if best is None else best.scale)
-        attempt = self.recalled.pop(0) if self.recalled else self._fit(regularisation, best, scale)
+        if candidate is None:
+            candidate = 0 if best is None else best.candidate
+        if self.recalled:
+            attempt = self.recalled.pop(0)
+        else:
+            self._use(scale, candidate)
+            attempt = self._fit(regularisation, best, scale)
         line = TrainingProgress(
-            self._stage(regularisation, scale),
+            self._stage(regularisation, scale, candidate),
             attempt.steps,
             attempt.steps,
             attempt.loss,
@@ -282,13 +321,11 @@ class Search:
         return attempt
 
     def _fit(self, regularisation: float, best: Attempt | None, scale: float) -> Attempt:
-        self._use_scale(scale)
-
         def report(step: int, total: int, loss: float) -> None:
             check_finite(loss, self.config)
             if self.progress is not None:
                 seconds = time.perf_counter() - self.started
-                stage = self._stage(regularisation, scale)
+                stage = self._stage(regularisation, scale, self.candidate)
                 self.progress(TrainingProgress(stage, step, total, loss, seconds=seconds))
 
         # From an earlier fit a loss that is not convex may be caught in a poor minimum.
@@ -310,6 +347,7 @@ class Search:
             seconds,
             solution.last_tenth,
             scale,
+            self.candidate,
         )
         improved = best is None or is_better(self.config.choice_metric, metric, best.metric)
         if improved:
@@ -317,6 +355,8 @@ class Search:
         self.saved.add(attempt, solution.parameters, is_best=improved)
         return attempt
 
-    def _stage(self, regularisation: float, scale: float) -> str:
+    def _stage(self, regularisation: float, scale: float, candidate: int) -> str:
         beside = f", embeddings at {scale:.3g}" if self.features.embedded is not None else ""
+        params = self.candidates[candidate].loss_params
+        beside += "".join(f", {name} {params[name]:.3g}" for name in self.open)
         return f"regularisation {regularisation:.3g}{beside}"
