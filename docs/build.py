@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import zlpr.losses
-from zlpr.cli.main import COMMANDS, main
+from zlpr.cli.main import COMMANDS, main, parser_of
 from zlpr.compare.results import OWN, Results
 from zlpr.compare.statistics import count_wins
 from zlpr.data import demo, make_split, published
@@ -156,11 +156,9 @@ def _commands() -> str:
 
 def _actions(command: str) -> list[str]:
     """What a command can be told to do, as `zlpr data` to prepare; none for most."""
-    parser = argparse.ArgumentParser()
-    import_module(COMMANDS[command].module).add_arguments(parser)
     return [
         name
-        for action in parser._actions
+        for action in parser_of(command)._actions
         if isinstance(action, argparse._SubParsersAction)
         for name in action.choices
     ]
