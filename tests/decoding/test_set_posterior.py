@@ -71,3 +71,28 @@ def test_chances_sum_to_one_and_marginals_are_theirs():
         inside = block.inside[:, None]
         marginals = block.marginals().gather(1, block.candidates.labels)
         np.testing.assert_allclose(marginals, inside * found + (1 - inside) * block.outside)
+
+
+def test_what_was_learned_from_the_same_data_is_not_learned_again(monkeypatch):
+    case = random_case(labels=5, seed=41)
+    first, again, other = SetPosterior(), SetPosterior(), SetPosterior()
+    first.learn(Validation.check(case.true, case.scores, "micro_f1", "paper"))
+    learn, learned = SetPosterior._learn, []
+
+    def counting(self, data):
+        learned.append(data)
+        learn(self, data)
+
+    monkeypatch.setattr(SetPosterior, "_learn", counting)
+    again.learn(Validation.check(case.true, case.scores, "example_f1", "sklearn"))
+    assert learned == []
+    assert again.to_config() == first.to_config()
+    again.calibrator.bias = 7.0
+    again.weights[0] = 7.0
+    assert first.to_config() != again.to_config()
+    flipped = case.true.copy()
+    flipped[0, 0] ^= True
+    for true, train in ((flipped, None), (case.true, case.true), (case.true, flipped)):
+        other = SetPosterior()
+        other.learn(Validation.check(true, case.scores, "micro_f1", "paper", train))
+    assert len(learned) == 3
