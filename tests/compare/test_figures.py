@@ -1,10 +1,12 @@
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import matplotlib as mpl
 import numpy as np
 import pytest
 
 from tests.compare.synthetic import DECIDING, grid, record
+from zlpr._palette import look_of
 from zlpr.compare import figures
 from zlpr.compare.results import Contest, Results
 
@@ -22,15 +24,38 @@ def words(figure) -> list[str]:
 def test_a_dot_plot_per_metric_names_every_loss():
     plots = figures.dot_plots(RESULTS, TOY)
     assert [words(plot)[-1] for plot in plots] == [
-        "SubACC",
-        "MLC-F1",
+        "Subset accuracy",
+        "Example F1",
         "Micro-F1",
         "Macro-F1",
-        "AvgPrec",
-        "RankLoss",
+        "Average precision",
+        "Ranking loss",
     ]
     for plot in plots:
         assert set(RESULTS.losses) <= set(words(plot))
+
+
+def test_differences_from_zlpr_lead_the_report():
+    plot = figures.hero(RESULTS)
+    assert set(RESULTS.losses) - {"zlpr"} <= set(words(plot))
+    assert "How far each loss is from zlpr" in words(plot)
+    assert figures.hero(Results.from_records([record(loss="zlpr")])) is None
+
+
+def test_truly_empty_samples_stand_beside_empty_predictions():
+    made = record(loss="bce")
+    facts = replace(made.outcome.data, empty=0.125)
+    known = replace(made, outcome=replace(made.outcome, data=facts))
+    assert "truly empty: 12.5 %" in words(figures.empty_predictions([known], TOY))
+    assert "truly" not in " ".join(words(figures.empty_predictions([made], TOY)))
+
+
+def test_a_loss_has_one_colour_in_all_figures():
+    plots = [figures.hero(RESULTS), *figures.dot_plots(RESULTS, TOY)]
+    plots += figures.label_frequency_plots(RECORDS, TOY)
+    for plot in plots:
+        for loss in ("bce", "focal", "dice1"):
+            assert f"var(--c{look_of(loss).colour})" in plot.svg
 
 
 @pytest.mark.parametrize(
@@ -52,8 +77,8 @@ def test_the_other_plots_come_in_pairs_and_name_the_losses(draw):
 
 def test_reliability_is_told_in_numbers_as_well():
     raw, calibrated = figures.reliability_plots([record(loss="bce")], TOY)
-    assert raw.description.endswith("Expected calibration error: bce 0.0800.")
-    assert calibrated.description.endswith("Expected calibration error: bce 0.0200.")
+    assert raw.description.endswith("Expected calibration error: bce 8.0\xa0%.")
+    assert calibrated.description.endswith("Expected calibration error: bce 2.0\xa0%.")
 
 
 def test_what_was_not_recorded_is_not_drawn():

@@ -33,13 +33,14 @@ def test_no_errors_and_nothing_fetched(open_page, address, scheme):
 
 def test_every_figure_is_there_and_drawn(open_page):
     page = open_page()
+    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
     boxes = page.evaluate(
         """[...document.querySelectorAll('figure svg')].map(svg => {
           const box = svg.getBoundingClientRect();
           return [box.width, box.height, svg.querySelectorAll('path, use').length];
         })"""
     )
-    assert len(boxes) == 14
+    assert len(boxes) == 15
     assert all(width > 200 and height > 100 and marks > 10 for width, height, marks in boxes)
     broken = "[...document.images].filter(image => !image.naturalWidth).length"
     assert page.evaluate(broken) == 0

@@ -17,8 +17,8 @@ def test_the_paper_has_22_tables_of_which_6_have_rankers():
 def test_columns_stand_side_by_side_and_ranking_metrics_once():
     titles = [column.title for column in COLUMNS]
     ways = ("own bound", "one threshold", "chosen rule")
-    assert titles[:3] == [f"SubACC ({way})" for way in ways]
-    assert titles[-2:] == ["AvgPrec", "RankLoss"]
+    assert titles[:3] == [f"Subset accuracy ({way})" for way in ways]
+    assert titles[-2:] == ["Average precision", "Ranking loss"]
     assert len(COLUMNS) == len(OWN) + len(THRESHOLD) + len(FITTED) == 14
 
 

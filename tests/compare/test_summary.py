@@ -5,7 +5,7 @@ import pytest
 
 from tests.compare.synthetic import grid, record
 from zlpr.compare.results import Results
-from zlpr.compare.summary import findings, overview
+from zlpr.compare.summary import findings, overview, verdict
 
 SUBSET = "Subset accuracy (SubACC): share of samples whose whole label set is predicted exactly"
 PRECISION = "Average precision (AvgPrec): how near the top of the ranking the true labels stand"
@@ -115,3 +115,18 @@ def test_rankers_and_empty_predictions_are_explained():
     assert answers["Losses that only rank"].startswith("ranking, warp, bp_mll and lsep put labels")
     assert "gives no label at all to" in answers["Samples left without a label"]
     assert "Losses that only rank" not in told(grid(losses=("zlpr", "bce")))
+
+
+def test_the_verdict_says_what_the_loss_and_what_the_decision_is_worth():
+    apart = verdict(Results.from_records(grid(losses=("zlpr", "bce", "dice2"))))
+    assert re.match(r"On toy the loss matters \(\d\.\d points of Micro-F1 between", apart)
+    assert "zlpr ahead of" in apart
+    assert re.search(r"choosing the decision on validation gains [23]\.\d points over", apart)
+    alike = [record(loss=loss, quality=0.0, seed=s) for loss in ("zlpr", "bce") for s in range(3)]
+    close = verdict(Results.from_records(alike))
+    assert close.startswith("On toy the loss hardly matters (0.")
+    assert "no lead beyond chance" in close
+    several = verdict(Results.from_records(grid(datasets=("a", "b"), losses=("zlpr", "bce"))))
+    assert several.startswith("On these 2 data sets the loss ")
+    assert "on average over 2 tables" in several
+    assert verdict(Results.from_records([record(loss="lsep")])) == ""

@@ -365,7 +365,13 @@ def _facts(parts: Parts) -> DataFacts:
         train=len(parts.train),
         validation=len(parts.validation),
         test=0 if parts.test is None else len(parts.test),
+        empty=None if parts.test is None else _empty_share(parts.test),
     )
+
+
+def _empty_share(part: Dataset) -> float:
+    """The share of samples without any label."""
+    return float(np.mean(np.diff(part.labels.indptr) == 0)) if len(part) else 0.0
 
 
 def _per_label(

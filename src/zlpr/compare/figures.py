@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from zlpr._escape import for_terminal
+from zlpr._palette import COLOURS, look_of
 from zlpr.compare.records import Curve, ReliabilityBin, RunRecord
 from zlpr.compare.results import (
     FITTED,
@@ -29,7 +30,7 @@ from zlpr.compare.results import (
     Results,
     largest_block,
 )
-from zlpr.compare.statistics import ALPHA, RankTest, Spread, rank_test
+from zlpr.compare.statistics import ALPHA, Difference, RankTest, Spread, differences_from, rank_test
 from zlpr.compare.wording import listed
 from zlpr.metrics import MetricInfo, info
 
@@ -43,9 +44,8 @@ _VARIABLES = {
     FAINT: "--line",
     ACCENT: "--accent",
     PAPER: "--card",
-} | {f"#0{i:x}0600": f"--c{i}" for i in range(10)}
-LINE_COLOURS = tuple(f"#0{i:x}0600" for i in range(10))
-LINE_STYLES = ("-", (0, (4, 1.5)), (0, (1, 1.2)))
+} | {f"#0{i:x}0600": f"--c{i}" for i in range(len(COLOURS))}
+LINE_COLOURS = tuple(f"#0{i:x}0600" for i in range(len(COLOURS)))
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def _drawing(function: Callable[..., Figure | None]) -> Callable[..., Figure | N
 
 
 def dot_plots(results: Results, contest: Contest) -> list[Figure]:
-    """Per metric, the losses' means with their spread: own bound filled, fitted as a ring."""
+    """Per metric, the losses' means with their spread: own bound filled, chosen rule open."""
     figures = (_dot_plot(results, contest, metric) for metric in METRICS)
     return [figure for figure in figures if figure is not None]
 
@@ -116,7 +116,7 @@ def _dot_plot(results: Results, contest: Contest, metric: MetricInfo) -> Figure 
             spread = Spread.of(results.matched(contest, column).get(loss))
             if spread is not None:
                 height = y + (offset if metric.needs_decision else 0)
-                _dot(axes, spread, height, decoding == "own", _is_zlpr(loss))
+                _dot(axes, spread, height, decoding == "own", loss)
     axes.set_yticks(range(len(rows)), rows)
     axes.set_ylim(-0.7, len(rows) - 0.3)
     axes.margins(x=0.08)
@@ -130,14 +130,14 @@ def _dot_plot(results: Results, contest: Contest, metric: MetricInfo) -> Figure 
     return _finish(figure, f"{metric.title} on {contest}, mean and spread over seeds", meaning)
 
 
-def _dot(axes: Any, spread: Spread, height: float, filled: bool, highlighted: bool) -> None:
-    colour = ACCENT if highlighted else INK
+def _dot(axes: Any, spread: Spread, height: float, filled: bool, loss: str) -> None:
+    colour = _colour(loss)
     mean, deviation = 100 * spread.mean, 100 * (spread.deviation or 0.0)
     axes.plot([mean - deviation, mean + deviation], [height, height], color=colour, lw=1.1)
     axes.plot(
         mean,
         height,
-        "o",
+        look_of(loss).marker,
         ms=5.2,
         mec=colour,
         mfc=colour if filled else PAPER,
@@ -166,7 +166,7 @@ def _rank_diagram(column: Column, test: RankTest) -> Figure | None:
         label_fmt_left="{label} {rank:.1f} ",
         label_fmt_right=" {rank:.1f} {label}",
         label_props={"fontsize": 9},
-        color_palette={name: ACCENT if _is_zlpr(name) else INK for name in names},
+        color_palette={name: _colour(name) for name in names},
         elbow_props={"linewidth": 0.8},
         marker_props={"s": 12},
         crossbar_props={"color": SOFT, "linewidth": 2.4},
@@ -209,7 +209,11 @@ def _curve_plot(records: Sequence[RunRecord], contest: Contest, kind: str) -> Fi
     of_loss = kind == "training loss"
     for loss, curve in lines.items():
         values = _left_to_fall(curve) if of_loss else [100 * value for value in curve.values]
-        axes.plot(curve.steps, values, label=loss, **_line_style(loss, list(lines)))
+        axes.plot(curve.steps, values, **_line_style(loss))
+    ends = {
+        loss: (_left_to_fall(curve) if of_loss else [100 * value for value in curve.values])
+        for loss, curve in lines.items()
+    }
     unit = _step_name(lines.values())
     if of_loss:
         axes.set_xscale("log")
@@ -219,7 +223,8 @@ def _curve_plot(records: Sequence[RunRecord], contest: Contest, kind: str) -> Fi
     axes.set_xlabel(unit)
     title = "Training loss still to fall, %" if of_loss else f"Validation by {unit}, %"
     axes.set_title(title, loc="left", fontweight="bold")
-    _legend_below(figure, len(lines))
+    middle = {loss: len(values) // 2 if of_loss else -1 for loss, values in ends.items()}
+    _name_lines(axes, {loss: values[middle[loss]] for loss, values in ends.items()})
     described = {
         "step": "How much of its whole fall each loss still had before it, in the first fit.",
         "candidate": "The metric that chooses, on validation, by regularisation tried.",
@@ -243,8 +248,7 @@ def time_against_quality(records: Sequence[RunRecord], contest: Contest) -> Figu
     figure, axes = _axes(3.1)
     means = {loss: np.mean(entries, axis=0) for loss, entries in points.items()}
     for loss, (seconds, value) in means.items():
-        colour = ACCENT if _is_zlpr(loss) else INK
-        axes.plot(max(seconds, 1e-3), value, "o", color=colour, ms=5)
+        axes.plot(max(seconds, 1e-3), value, look_of(loss).marker, color=_colour(loss), ms=5)
     axes.set_xscale("log")
     axes.margins(x=0.28, y=0.12)
     _place_names(axes, means)
@@ -274,11 +278,22 @@ def empty_predictions(records: Sequence[RunRecord], contest: Contest) -> Figure 
     rows = list(reversed(shares))
     figure, axes = _axes(0.75 + 0.24 * len(rows))
     for y, loss in enumerate(rows):
-        colour = ACCENT if _is_zlpr(loss) else INK
+        colour, marker = _colour(loss), look_of(loss).marker
         for value, offset, face in zip(shares[loss], (0.13, -0.13), (colour, PAPER), strict=True):
             if value is not None:
                 axes.plot([0, 100 * value], [y + offset] * 2, color=FAINT, lw=1.1, zorder=1)
-                axes.plot(100 * value, y + offset, "o", ms=5.2, mec=colour, mfc=face, mew=1.3)
+                axes.plot(100 * value, y + offset, marker, ms=5.2, mec=colour, mfc=face, mew=1.3)
+    truly = _mean(record.done.data.empty for record in _comparable(records, contest))
+    if truly is not None:
+        axes.axvline(100 * truly, color=INK, lw=1, ls=(0, (3, 2)))
+        axes.annotate(
+            f"truly empty: {100 * truly:.1f} %",
+            (100 * truly, len(rows) - 0.4),
+            xytext=(4, 0),
+            textcoords="offset points",
+            fontsize=9,
+            annotation_clip=False,
+        )
     axes.set_yticks(range(len(rows)), rows)
     axes.set_ylim(-0.7, len(rows) - 0.3)
     axes.set_xlim(left=0)
@@ -288,7 +303,9 @@ def empty_predictions(records: Sequence[RunRecord], contest: Contest) -> Figure 
     return _finish(
         figure,
         f"Empty predictions on {contest}",
-        "Samples that get no label: own bound (dots) and fitted decoding (rings).",
+        "Samples that get no label: own bound (filled) and chosen rule (open); the dashed line is "
+        "the "
+        "share of test samples that truly have none.",
     )
 
 
@@ -318,15 +335,15 @@ def _label_frequency_plot(
         return None
     figure, axes = _axes(3.1)
     for loss, (counts, values) in lines.items():
-        style = _line_style(loss, list(lines))
-        axes.plot(counts, 100 * values, marker="o", ms=3, label=loss, **style)
+        style = _line_style(loss)
+        axes.plot(counts, 100 * values, marker=look_of(loss).marker, ms=3, **style)
     axes.set_xscale("log")
     _plain_log_ticks(axes.xaxis)
     axes.set_ylim(bottom=0)
     axes.set_xlabel("samples of the label in training")
     axes.set_ylabel("mean F1, %")
     axes.set_title(f"F1 by label frequency, {title}", loc="left", fontweight="bold")
-    _legend_below(figure, len(lines))
+    _name_lines(axes, {loss: 100 * values[-1] for loss, (_, values) in lines.items()})
     return _finish(
         figure,
         f"F1 by label frequency on {contest}, {title}",
@@ -372,20 +389,20 @@ def _reliability_plot(
         if bins:
             lines[record.settings.loss.label] = bins
             error = getattr(reliability, f"{name}_error")
-            errors.append(f"{record.settings.loss.label} {error:.4f}")
+            errors.append(f"{record.settings.loss.label} {100 * error:.1f}\N{NO-BREAK SPACE}%")
     if not lines:
         return None
     figure, axes = _axes(3.4)
     axes.plot([0, 1], [0, 1], color=SOFT, lw=0.8, ls=(0, (2, 2)))
     for loss, bins in lines.items():
         xs, ys = [b.predicted for b in bins], [b.observed for b in bins]
-        axes.plot(xs, ys, marker="o", ms=2.5, label=loss, **_line_style(loss, list(lines)))
+        axes.plot(xs, ys, marker=look_of(loss).marker, ms=2.5, **_line_style(loss))
     axes.set_xlim(0, 1)
     axes.set_ylim(0, 1)
     axes.set_xlabel("predicted probability")
     axes.set_ylabel("share that was true")
     axes.set_title(f"Reliability, {title}", loc="left", fontweight="bold")
-    _legend_below(figure, len(lines))
+    _name_lines(axes, {loss: bins[-1].observed for loss, bins in lines.items()})
     return _finish(
         figure,
         f"Reliability on {contest}, {title}",
@@ -394,10 +411,10 @@ def _reliability_plot(
     )
 
 
-def _axes(height: float) -> tuple[Any, Any]:
+def _axes(height: float, width: float = WIDTH) -> tuple[Any, Any]:
     from matplotlib.figure import Figure as MatplotlibFigure
 
-    figure = MatplotlibFigure(figsize=(WIDTH, height), layout="constrained")
+    figure = MatplotlibFigure(figsize=(width, height), layout="constrained")
     return figure, figure.add_subplot()
 
 
@@ -456,7 +473,7 @@ def _place_names(axes: Any, means: dict[str, Any]) -> None:
             ha=offset[2],
             va="center",
             fontsize=9,
-            color=ACCENT if _is_zlpr(loss) else INK,
+            color=_colour(loss),
         )
 
 
@@ -467,33 +484,91 @@ def _shared(a: tuple[float, ...], b: tuple[float, ...]) -> float:
 
 
 def _plain_log_ticks(axis: Any) -> None:
-    """1, 3, 10 in full rather than powers of ten, as few ranges here span more than one or two."""
+    """1, 3, 10 in full rather than powers of ten; over more than two decades 1, 10, 100."""
     from matplotlib.ticker import LogLocator, NullLocator
 
-    axis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+    low, high = axis.get_view_interval()
+    decades = math.log10(high / low) if low > 0 else 1.0
+    axis.set_major_locator(LogLocator(subs=(1.0, 3.0) if decades <= 2 else (1.0,), numticks=7))
     axis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}")
     axis.set_minor_locator(NullLocator())
 
 
-def _legend_below(figure: Any, count: int) -> None:
-    """Names under the axes, where they cover nothing."""
-    figure.legend(
-        loc="outside lower left",
-        ncols=min(3, count),
-        handlelength=2.0,
-        columnspacing=1.0,
-        handletextpad=0.5,
+def _name_lines(axes: Any, ends: dict[str, float]) -> None:
+    """Write each line's name beside its end, in its colour, so far apart that all can be read."""
+    bottom, top = axes.get_ylim()
+    apart = 0.058
+    heights: dict[str, float] = {}
+    last = -1.0
+    for loss, value in sorted(ends.items(), key=lambda item: item[1]):
+        last = max((value - bottom) / (top - bottom), last + apart)
+        heights[loss] = last
+    over = max(0.0, last - 1.0)  # what does not fit above moves down together
+    right = axes.get_xlim()[1]
+    for loss, height in heights.items():
+        axes.annotate(
+            loss,
+            (right, min(max(ends[loss], bottom), top)),
+            xytext=(1.06, height - over),
+            textcoords="axes fraction",
+            va="center",
+            fontsize=9,
+            color=_colour(loss),
+            arrowprops={"arrowstyle": "-", "color": _colour(loss), "lw": 0.5, "shrinkA": 1},
+            annotation_clip=False,
+        )
+
+
+@_drawing
+def hero(results: Results) -> Figure | None:
+    """Paired differences in Micro-F1 of every loss from ZLPR, or from the first, with intervals."""
+    reference = next((x for x in results.losses if _is_zlpr(x)), (*results.losses, "")[0])
+    rows, columns = [], {}
+    for decoding in ("own", "fitted"):
+        column = next(
+            c for c in (*OWN, *FITTED) if c.metric.name == "micro_f1" and c.decoding == decoding
+        )
+        columns[decoding] = differences_from(results, column, reference)
+    rows = [x for x in reversed(results.losses) if any(x in found for found in columns.values())]
+    if not rows:
+        return None
+    figure, axes = _axes(0.95 + 0.3 * len(rows), width=1.9 * WIDTH)
+    for (decoding, found), offset in zip(columns.items(), (0.15, -0.15), strict=True):
+        for y, loss in enumerate(rows):
+            if loss in found:
+                _interval(axes, found[loss], y + offset, decoding == "own", loss)
+    axes.axvline(0, color=INK, lw=1)
+    axes.set_yticks(range(len(rows)), rows)
+    axes.set_ylim(-0.7, len(rows) - 0.3)
+    axes.margins(x=0.08)
+    axes.grid(axis="y", visible=False)
+    axes.set_xlabel(f"points of Micro-F1 ahead of {reference} (95 % interval), better →")
+    axes.set_title(f"How far each loss is from {reference}", loc="left", fontweight="bold")
+    several = len(results.contests) > 1
+    over = f"{len(results.contests)} tables" if several else "the seeds"
+    return _finish(
+        figure,
+        f"Differences from {reference} in Micro-F1",
+        f"Paired differences over {over}. Filled: at each loss's own bound. Open: by the rule "
+        "chosen on validation. An interval that crosses 0 tells of no difference.",
     )
 
 
-def _line_style(loss: str, losses: Sequence[str]) -> dict[str, Any]:
-    """A colour and dash of its own for each loss; plain ZLPR in the accent, drawn on top."""
-    if loss == "zlpr":
-        return {"color": ACCENT, "lw": 2.2, "zorder": 5}
-    others = [name for name in losses if name != "zlpr"]
-    place = others.index(loss)
-    colour = LINE_COLOURS[place % len(LINE_COLOURS)]
-    return {"color": colour, "lw": 1.3, "ls": LINE_STYLES[place // len(LINE_COLOURS) % 3]}
+def _interval(axes: Any, found: Difference, height: float, filled: bool, loss: str) -> None:
+    colour, mean, half = _colour(loss), 100 * found.mean, 100 * (found.half or 0.0)
+    axes.plot([mean - half, mean + half], [height, height], color=colour, lw=1.4)
+    face = colour if filled else PAPER
+    axes.plot(mean, height, look_of(loss).marker, ms=6, mec=colour, mfc=face, mew=1.4)
+
+
+def _line_style(loss: str) -> dict[str, Any]:
+    """The colour and dash of a loss; plain ZLPR drawn on top."""
+    bold = {"lw": 2.2, "zorder": 5} if loss == "zlpr" else {"lw": 1.3}
+    return {"color": _colour(loss), "ls": look_of(loss).dash, **bold}
+
+
+def _colour(loss: str) -> str:
+    return LINE_COLOURS[look_of(loss).colour]
 
 
 def _is_zlpr(loss: str) -> bool:

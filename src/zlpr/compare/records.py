@@ -101,13 +101,17 @@ class CellSettings:
 
 @dataclass(frozen=True)
 class DataFacts:
-    """The data as the cell saw it."""
+    """The data as the cell saw it.
+
+    `empty` is the share of test samples without any label; None in records that do not say.
+    """
 
     labels: int
     cardinality: float
     train: int
     validation: int
     test: int
+    empty: float | None = None
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,14 @@ from zlpr import __version__
 from zlpr._atomic import write_text
 from zlpr._counted import counted
 from zlpr._escape import for_markdown, for_markdown_code
+from zlpr._palette import COLOURS, ON_DARK
 from zlpr.compare import figures
 from zlpr.compare.figures import Figure
 from zlpr.compare.folder import Selection
 from zlpr.compare.records import DataFacts, RunRecord, versions_of
 from zlpr.compare.results import METRICS, Contest, Results
 from zlpr.compare.statistics import MIN_DATASETS
-from zlpr.compare.summary import findings, overview
+from zlpr.compare.summary import findings, overview, verdict
 from zlpr.compare.tables import (
     EMPTY,
     LEAD_THAT_SHOWS,
@@ -41,7 +42,10 @@ OPEN_SECTIONS = 3
 """With more data sets than this, their sections start closed."""
 
 READING_THE_TABLES = (
-    "In percent, mean ± standard deviation over seeds. Bold: best of its column. ~: these seeds do "
+    "In per cent, mean ± standard deviation over seeds. Own bound: labels with a score above 0, "
+    "where "
+    "the loss itself draws the line. One threshold and chosen rule: fitted on validation. Bold: "
+    "best of its column. ~: these seeds do "
     "not tell it from the best (paired test, 5 %), which is not to say that they are alike: the "
     f"row '{LEAD_THAT_SHOWS}' has the smallest lead that could have been told from chance, by the "
     "spread of the paired differences over the seeds (median over the losses compared)."
@@ -95,6 +99,9 @@ def html_report(selection: Selection) -> str:
         version=__version__,
         made_on=max(record.made.started for record in records)[:10],
         overview=overview(records, selection.missing),
+        verdict=verdict(results),
+        hero=figures.hero(results),
+        palette=_trusted(palette()),
         style=_trusted(_resource("report.css")),
         script=_trusted(_resource("report.js")),
         warnings=warnings(selection),
@@ -102,7 +109,7 @@ def html_report(selection: Selection) -> str:
         metrics=METRICS,
         reading=READING_THE_TABLES,
         footer=LEAD_THAT_SHOWS,  # stays below when a reader sorts the table
-        wins=wins_table(results),
+        wins=wins_table(results) if len(results.contests) > 1 else None,
         ranks=rank_table(results),
         diagrams=figures.critical_difference_diagrams(results),
         too_few=_too_few(results),
@@ -115,12 +122,25 @@ def html_report(selection: Selection) -> str:
     )
 
 
+def palette() -> str:
+    """The losses' colours as the page's variables: on paper, and on a dark screen."""
+    light, dark = (
+        "".join(f"--c{i}: {colour}; " for i, colour in enumerate(colours))
+        for colours in (COLOURS, ON_DARK)
+    )
+    dark = f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark}}} }}"
+    return f":root {{ {light}}}\n{dark}"
+
+
 def markdown_report(selection: Selection) -> str:
     """The same words and tables, without the figures."""
     records = selection.records
     results = Results.from_records(records)
     lines = [f"# {for_markdown(_title(results))}", ""]
-    lines += [for_markdown(overview(records, selection.missing)), ""]
+    lines += [
+        for_markdown(f"{verdict(results)} {overview(records, selection.missing)}").strip(),
+        "",
+    ]
     lines += [f"> {for_markdown(line)}\n" for line in warnings(selection)]
     lines += ["## Summary", ""]
     found = ((for_markdown(f.question), for_markdown(f.answer)) for f in findings(results, records))

@@ -172,6 +172,47 @@ def smallest_lead(
     return float(quantile) * _scale(differences, test_share)
 
 
+@dataclass(frozen=True)
+class Difference:
+    """How far a loss is ahead of another, with its 95 % interval where one can be told.
+
+    Attributes:
+        mean: of the paired differences, as a fraction; above 0 where the loss is better.
+        half: half the length of the interval; None with one run.
+    """
+
+    mean: float
+    half: float | None
+
+
+def differences_from(
+    results: Results, column: Column, reference: str, losses: Sequence[str] | None = None
+) -> dict[str, Difference]:
+    """Every loss's paired differences from a reference, over seeds or, with several tables, tables.
+
+    With one table the interval is that of the test, `smallest_lead`, around the mean; with several
+    it is Student's over the tables' mean differences.
+    """
+    found = {}
+    for loss in losses or results.losses:
+        means, halves = [], []
+        for contest in results.contests:
+            figures = results.matched(contest, column).figures
+            if loss == reference or loss not in figures or reference not in figures:
+                continue
+            a, b = figures[loss], figures[reference]
+            share = results.test_share(contest, a)
+            means.append(column.metric.sign * float(_paired_differences(a, b).mean()))
+            halves.append(smallest_lead(a, b, share))
+        if len(means) == 1:
+            found[loss] = Difference(means[0], halves[0])
+        elif means:
+            of_tables = dict(enumerate(means))
+            half = smallest_lead(of_tables, dict.fromkeys(of_tables, 0.0), None)
+            found[loss] = Difference(float(np.mean(means)), half)
+    return found
+
+
 def _paired_differences(a: Mapping[int, float], b: Mapping[int, float]) -> NDArray[np.float64]:
     return np.array([a[seed] - b[seed] for seed in sorted(set(a) & set(b))])
 

@@ -46,6 +46,70 @@ def overview(records: Sequence[RunRecord], missing: int = 0) -> str:
     return text if len(done) == len(records) + missing else text + " The rest is listed below."
 
 
+MATTERS = 1.0
+"""Points of Micro-F1 between losses, or for a decision, below which they hardly matter."""
+
+
+def verdict(results: Results) -> str:
+    """The comparison in one sentence: what the loss is worth here, and what the decision is.
+
+    Measured by Micro-F1: the losses by the rule that validation chose for each, the decision by
+    what that rule gains over the losses' own bounds.
+    """
+    fitted = next(column for column in FITTED if column.metric.name == "micro_f1")
+    own = next(column for column in OWN if column.metric.name == "micro_f1")
+    names = results.datasets
+    where = f"On {names[0]}" if len(names) == 1 else f"On these {len(names)} data sets"
+    parts = [_loss_worth(results, fitted), _decision_worth(results, own, fitted)]
+    parts = [text for text in parts if text]
+    return f"{where} {'; '.join(parts)}." if parts else ""
+
+
+def _loss_worth(results: Results, column: Column) -> str:
+    gaps, undecided, leaders = [], 0, []
+    for contest in results.contests:
+        stand, matched = standing(results, contest, column), results.matched(contest, column)
+        if stand is None or not stand.p_values:
+            continue
+        means = [100 * float(np.mean(list(row.values()))) for row in matched.figures.values()]
+        gaps.append(max(means) - min(means))
+        undecided += len(stand.within_noise) >= len(stand.p_values)
+        leaders.append(stand)
+    if not gaps:
+        return ""
+    gap = float(np.mean(gaps))
+    size = f"{gap:.1f} points of Micro-F1 between the best and the worst"
+    over = "" if len(gaps) == 1 else f" on average over {len(gaps)} tables"
+    if len(gaps) > 1:
+        chance = f"in {undecided} of {len(gaps)} no loss is told from the best"
+    elif undecided:
+        chance = "no lead beyond chance"
+    else:
+        beaten = [x for x in leaders[0].p_values if x not in leaders[0].within_noise]
+        chance = f"{listed(leaders[0].best)} ahead of {listed(beaten)} beyond chance"
+    matters = "hardly matters" if gap < MATTERS or undecided == len(gaps) else "matters"
+    return f"the loss {matters} ({size}{over}, {chance})"
+
+
+def _decision_worth(results: Results, own: Column, fitted: Column) -> str:
+    """What the chosen rule gains over the own bound, the mean over losses that have one."""
+    gains = []
+    for contest in results.contests:
+        first, second = (results.matched(contest, column).figures for column in (own, fitted))
+        for loss in first:
+            seeds = set(first[loss]) & set(second.get(loss, {}))
+            gains += [100 * (second[loss][seed] - first[loss][seed]) for seed in seeds]
+    if not gains:
+        return ""
+    gain = float(np.mean(gains))
+    if abs(gain) < 0.05:
+        return "choosing the decision on validation changes nothing"
+    verb = "gains" if gain > 0 else "loses"
+    return (
+        f"choosing the decision on validation {verb} {abs(gain):.1f} points over their own bounds"
+    )
+
+
 def findings(results: Results, records: Sequence[RunRecord]) -> list[Finding]:
     """The answers, most important first."""
     answers = [_best(results, metric) for metric in METRICS]
@@ -210,6 +274,10 @@ def _emptiness(records: Sequence[RunRecord]) -> Finding | None:
     text = f"At its own bound, {high} gives no label at all to {means[high]:.1f} % of the samples"
     if low != high:
         text += f", {low} to {means[low]:.1f} %"
+    truly = [record.outcome.data.empty for record in records if record.outcome is not None]
+    known = [share for share in truly if share is not None]
+    if known:
+        text += f"; truly without any are {percent(float(np.mean(known)), 1)}\N{NO-BREAK SPACE}%"
     return Finding("Samples left without a label", text + ".")
 
 

@@ -51,6 +51,11 @@ class TableCell:
     seeds: int | None = None
 
     @property
+    def is_text(self) -> bool:
+        """Whether it holds words, which stand to the left where numbers stand to the right."""
+        return self.value is None and self.text[:1] not in "–<0123456789"
+
+    @property
     def incomplete(self) -> str:
         """What stands behind a figure that is not compared."""
         return "" if self.seeds is None else f"(n={self.seeds})"
@@ -93,7 +98,7 @@ def contest_table(results: Results, contest: Contest, columns: Sequence[Column] 
         rows.append((loss, tuple(cells)))
     leads = [None if stand is None else stand.lead_that_shows for stand in stands.values()]
     if any(lead is not None for lead in leads):
-        shown = (EMPTY if lead is None else TableCell(percent(lead)) for lead in leads)
+        shown = (EMPTY if lead is None else TableCell(percent(lead, 1)) for lead in leads)
         rows.append((LEAD_THAT_SHOWS, tuple(shown)))
     note = UNFINISHED if any(entry.unfinished for entry in matched.values()) else ""
     return Table(str(contest), tuple(column.title for column in columns), tuple(rows), note=note)
@@ -181,7 +186,7 @@ def paper_table(results: Results, contest: Contest) -> Table | None:
             cells.append(EMPTY if spread is None else _spread_cell(spread))
             for encoder in published.ENCODERS:
                 value = published.result(name, encoder, loss, metric.name)
-                cells.append(EMPTY if value is None else TableCell(f"{value:.2f}", value))
+                cells.append(EMPTY if value is None else TableCell(f"{value:.1f}", value))
         rows.append((loss, tuple(cells)))
     columns = tuple(
         f"{metric.title}, {who}" for metric in METRICS for who in ("ours", "BERT", "RoBERTa")
@@ -196,7 +201,7 @@ def paper_table(results: Results, contest: Contest) -> Table | None:
 
 def all_tables(results: Results) -> list[Table]:
     """The tables of a report, in its order."""
-    tables = [wins_table(results)]
+    tables = [wins_table(results)] if len(results.contests) > 1 else []
     ranks = rank_table(results)
     if ranks is not None:
         tables.append(ranks)
@@ -294,9 +299,11 @@ def figures_csv(records: Iterable[RunRecord], *, raw: bool = False) -> str:
 def _spread_cell(
     spread: Spread, *, best: bool = False, noise: bool = False, few: bool = False
 ) -> TableCell:
-    deviation = "" if spread.deviation is None else percent(spread.deviation)
+    deviation = "" if spread.deviation is None else percent(spread.deviation, 1)
     mean, seeds = printed(spread.mean), spread.seeds if few else None
-    return TableCell(f"{mean:.2f}", mean, deviation, best=best, within_noise=noise, seeds=seeds)
+    return TableCell(
+        percent(spread.mean, 1), mean, deviation, best=best, within_noise=noise, seeds=seeds
+    )
 
 
 def _p_cell(p_value: float) -> TableCell:
@@ -306,7 +313,7 @@ def _p_cell(p_value: float) -> TableCell:
 def _terminal_text(cell: TableCell) -> str:
     text = cell.text
     if cell.deviation and cell.value is not None:
-        text = f"{cell.value:.1f}±{float(cell.deviation):.1f}"
+        text = f"{text}±{cell.deviation}"
     mark = BEST_MARK if cell.best else NOISE_MARK if cell.within_noise else " "
     return text + (cell.incomplete or mark)
 
