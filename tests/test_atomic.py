@@ -4,6 +4,8 @@ import os
 import stat
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 
@@ -178,3 +180,42 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="Read-only") as raised, folder_beside(tmp_path / "model"):
         pass
     assert raised.value.filename == str(tmp_path / "model")
+
+
+def test_of_many_threads_one_writes_at_a_time(tmp_path):
+    target, held, seen = tmp_path / "model", [], []
+
+    def write(number):
+        with folder_beside(target) as beside:
+            held.append(number)
+            (beside / "file").write_text(str(number))
+            time.sleep(0.02)
+            seen.append((len(held), (beside / "file").read_text() == str(number)))
+            held.remove(number)
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == [(1, True)] * 5
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_thread_may_lock_what_it_has_and_another_may_not(tmp_path):
+    refused = []
+
+    def lock():
+        try:
+            with locked(tmp_path / "model"):
+                pass
+        except UserError as fault:
+            refused.append(str(fault))
+
+    with locked(tmp_path / "model"):
+        lock()
+        other = threading.Thread(target=lock)
+        other.start()
+        other.join()
+    assert len(refused) == 1
+    assert "another process is writing to it" in refused[0]

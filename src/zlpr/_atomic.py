@@ -1,12 +1,13 @@
 """Files and folders that are either whole or absent: write beside the target, then rename.
 
-A folder is locked while it is written, so that two processes do not write it at once.
+A folder is locked while it is written, so that two processes or threads do not write it at once.
 """
 
 import contextlib
 import os
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,8 +17,8 @@ from zlpr._errors import UserError
 _STREAMS = frozenset(["/dev/stdout", "/dev/stderr"])
 _DESCRIPTORS = frozenset([Path("/dev/fd"), Path("/proc/self/fd")])
 
-# Of this process, by the lock's path, and how often each was taken.
-_held: dict[Path, tuple[int, int]] = {}
+# Of this process, by the lock's path and the thread that has it, and how often each was taken.
+_held: dict[tuple[Path, int], tuple[int, int]] = {}
 
 
 @contextlib.contextmanager
@@ -122,31 +123,32 @@ def folder_beside(target: Path, *, patience: float = 30.0) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def locked(target: Path, *, patience: float = 0.0) -> Iterator[None]:
-    """Keep other processes from writing `target`; one process may lock it several times.
+    """Keep others from writing `target`; one thread may lock it several times.
 
     Args:
         target: a file or folder, there or not.
-        patience: seconds to wait for another process.
+        patience: seconds to wait for another process, or another thread of this one.
 
     Raises:
-        UserError: another process has it.
+        UserError: another process or thread has it.
     """
     target = behind_link(target)
     path = target.absolute().with_name(f".{target.name}.lock")
-    handle, count = _held.get(path, (-1, 0))
+    key = path, threading.get_ident()
+    handle, count = _held.get(key, (-1, 0))
     if count == 0:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             handle = _lock(path, target, patience)
         except OSError as fault:  # of the lock, which is no name that a user gave
             raise OSError(fault.errno, fault.strerror, str(target)) from fault
-    _held[path] = (handle, count + 1)
+    _held[key] = (handle, count + 1)
     try:
         yield
     finally:
-        _held[path] = (handle, _held[path][1] - 1)
-        if _held[path][1] == 0:
-            del _held[path]
+        _held[key] = (handle, _held[key][1] - 1)
+        if _held[key][1] == 0:
+            del _held[key]
             path.unlink(missing_ok=True)  # while it is held: who waits sees that it is gone
             os.close(handle)
 

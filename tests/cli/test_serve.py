@@ -10,6 +10,8 @@ import pytest
 from tests.models import fitted
 from tests.serving.asking import ask
 from zlpr.cli.main import main
+from zlpr.data import Dataset
+from zlpr.training import TrainingConfig, fit
 
 
 @pytest.fixture(scope="module")
@@ -76,3 +78,18 @@ def test_others_are_let_in_only_when_told(folder, capsys):
 def test_a_limit_must_let_something_through(folder, capsys):
     assert main(["serve", str(folder), "--max-texts", "0"]) == 2
     assert "expected more than 0" in capsys.readouterr().err
+
+
+def test_models_of_different_columns_are_not_shown_on_the_first_ones_column(tmp_path, capsys):
+    lines = ["title,overview,labels"]
+    lines += [f"{['good', 'bad'][i % 2]} {i},long words {i},{'ab'[i % 2]}" for i in range(40)]
+    (tmp_path / "two.csv").write_text("\n".join(lines) + "\n")
+    data = Dataset.from_label_sets([["a"], ["b"]] * 20, texts=["good", "bad"] * 20)
+    for column in ("title", "overview"):
+        model = fit(data, data, TrainingConfig(loss="zlpr", regularisation=0.3)).model
+        model.record.data["columns"] = {"format": "csv", "text": [column], "labels": ["labels"]}
+        model.save(tmp_path / column)
+    given = [str(tmp_path / name) for name in ("overview", "title", "two.csv")]
+    assert main(["serve", *given, "--port", "0"]) == 2
+    said = "title: was trained on texts from 'title', and gets 'overview' here, as the first model"
+    assert said in capsys.readouterr().err

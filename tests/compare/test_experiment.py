@@ -1,3 +1,8 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from tests.compare import toy
@@ -47,3 +52,30 @@ def test_a_folder_that_takes_no_records_is_refused_before_a_training(tmp_path):
     made.folder.runs.write_text("a file")
     with pytest.raises(FileExistsError):
         carry_out(made, workers=1, watch=lambda progress: pytest.fail("it began"))
+
+
+SCRIPT = """
+from pathlib import Path
+from tests.compare import toy
+from zlpr.compare import LossSpec, RunFolder, carry_out, plan
+
+grid = toy.grid(Path("toy.csv"), losses=(LossSpec("zlpr", "zlpr"),), seeds=(0,))
+for record in carry_out(plan(grid, RunFolder(Path("out"))), workers=1).finished:
+    print(record.error)
+"""
+
+
+def test_a_script_that_is_not_guarded_is_told_so(tmp_path):
+    toy.write_file(tmp_path / "toy.csv")
+    (tmp_path / "script.py").write_text(SCRIPT)
+    paths = os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])
+    ended = subprocess.run(
+        [sys.executable, "script.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ended.stdout.count("its process died (") == 1
+    assert 'put that under if __name__ == "__main__":' in ended.stdout

@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from tests.metrics.cases import random_case
+from zlpr.decoding import Calibrator
 from zlpr.decoding._candidates import propose
 from zlpr.decoding._rule import Validation
 from zlpr.decoding._seen_sets import SeenSets
@@ -96,3 +97,16 @@ def test_what_was_learned_from_the_same_data_is_not_learned_again(monkeypatch):
         other = SetPosterior()
         other.learn(Validation.check(true, case.scores, "micro_f1", "paper", train))
     assert len(learned) == 3
+
+
+def test_a_calibrator_that_is_fitted_to_other_data_changes_nothing_that_was_learned():
+    case, other = random_case(labels=5, seed=42), random_case(labels=5, seed=43)
+    data = Validation.check(case.true, case.scores, "micro_f1", "paper")
+    given = Calibrator()
+    first, again = SetPosterior(given), SetPosterior()
+    first.learn(data)
+    expected = first.to_config()
+    given.learn(Validation.check(other.true, other.scores, "micro_f1", "paper"))
+    assert given.to_config() != expected["calibrator"]
+    again.learn(data)
+    assert first.to_config() == again.to_config() == expected

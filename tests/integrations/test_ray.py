@@ -60,9 +60,11 @@ def test_files_on_a_cluster_become_the_parts_that_one_process_makes(demo_folder,
     (there / "part-1.parquet").unlink()
     (there / "part-2.parquet").unlink()
     kept = (there / "part-0.parquet").stat().st_mtime_ns
-    made = []
-    assert predict_parts(request, sources, there, address="local", workers=1, done=made.append) == 2
-    assert sorted(path.name for path in made) == ["part-1.parquet", "part-2.parquet"]
+    made = {}
+    done = made.__setitem__
+    assert predict_parts(request, sources, there, address="local", workers=1, done=done) == 2
+    assert sorted(made) == sources[1:]
+    assert all(columns.text == ("text",) for columns in made.values())
     assert (there / "part-0.parquet").stat().st_mtime_ns == kept
     for source in sources:
         assert parquet.read_table(there / source.name).equals(

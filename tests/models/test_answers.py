@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 
 from tests.models import fitted
@@ -29,6 +31,19 @@ def test_json_has_the_chosen_labels_or_all():
 def test_of_candidates_only_these_have_figures():
     few = TopScores(np.array([[2, 0], [1, -1]]), np.array([[3.0, 0.5], [2.0, -np.inf]]), 4)
     assert list(by_label(few)) == [{0: 0.5, 2: 3.0}, {1: 2.0}]
+
+
+def test_figures_of_many_labels_take_the_room_of_their_arrays():
+    scores = np.linspace(-1, 1, 200_000, dtype=np.float32).reshape(2, -1)
+    tracemalloc.start()
+    first, second = by_label(scores)
+    taken = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert taken < 10_000
+    assert first[0] == -1.0
+    assert list(second)[-1] == 99_999
+    assert (99_999 in second, 100_000 in second, -1 in second) == (True, False, False)
+    assert dict(second) == dict(enumerate(scores[1].tolist()))
 
 
 def test_no_samples_have_no_answers():

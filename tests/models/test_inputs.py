@@ -42,7 +42,9 @@ def test_what_would_be_read_wrongly_is_refused(given, message):
         fitted.result().model.predict(given)
 
 
-@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array, pd.DataFrame, list])
+@pytest.mark.parametrize(
+    "make", [np.asarray, sparse.csr_array, sparse.lil_array, sparse.dok_array, pd.DataFrame, list]
+)
 def test_features_come_as_any_matrix(make):
     rows = [[0.0, 1.5], [2.0, 0.0]]
     given = feature_matrix(make(rows), 2)
@@ -58,6 +60,8 @@ def test_features_come_as_any_matrix(make):
         ({"a": 1}, "features, not texts"),
         ([[0.0, float("nan")]], "NaN or infinite"),
         (sparse.csr_array([[0.0, float("inf")]]), "NaN or infinite"),
+        ([[0.0, -1e39]], "hold -1e[+]39, too large to score"),
+        (sparse.csr_array([[0.0, 3e38]]), "hold 3e[+]38, too large to score"),
         ([[1.0]], r"2 features a sample, got a matrix of shape \(1, 1\)"),
         (pd.Series([1.0, 2.0]), r"got a matrix of shape \(2,\)"),
     ],

@@ -37,6 +37,15 @@ def test_predict_says_what_the_model_says(app, model):
         np.testing.assert_allclose(shown, figures(TEXTS), atol=1e-4)
 
 
+def test_more_figures_than_an_answer_holds_are_refused(app, monkeypatch):
+    monkeypatch.setattr("zlpr.serving.app.MOST_FIGURES", 24)
+    assert post(app, "/predict", {"texts": TEXTS[:2], "all_labels": True}).status_code == 200
+    assert post(app, "/predict", {"texts": TEXTS}).status_code == 200
+    answer = post(app, "/predict", {"texts": TEXTS, "all_labels": True})
+    assert answer.status_code == 400
+    assert "36 scores are too many to tell by name" in answer.json()["error"]
+
+
 def test_a_model_is_asked_by_its_name(app):
     assert post(app, "/predict?model=second", {"texts": ["a"]}).json()["model"] == "second"
     answer = post(app, "/predict?model=secnd", {"texts": ["a"]})

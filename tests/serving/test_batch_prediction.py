@@ -1,5 +1,6 @@
 """Files become Parquet parts with their own columns; what is finished stays."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -67,7 +68,7 @@ def test_a_second_run_predicts_what_is_missing_and_leaves_the_rest(folder, parts
     (out / "part-1.parquet").unlink()
     (out / ".part-1.parquet.abc.part").write_text("half a part of a run that was killed")
     made = []
-    assert predict_parts(request, parts, out, done=lambda path, _: made.append(path.name)) == 1
+    assert predict_parts(request, parts, out, done=lambda source, _: made.append(source.name)) == 1
     assert made == ["part-1.parquet"]
     after = {path: path.stat().st_mtime_ns for path in out.iterdir()}
     assert after.keys() == before.keys()
@@ -217,3 +218,44 @@ def test_a_stretch_of_bad_rows_alone_is_left_out(folder, tmp_path, monkeypatch):
     assert made["text"].to_pylist() == TEXTS[:4]
     predicted = [tuple(names) for names in made["predicted_labels"].to_pylist()]
     assert predicted == zlpr.load(folder).predict(TEXTS[:4])
+
+
+def test_a_model_that_is_replaced_during_a_run_has_no_part_in_its_name(parts, folder, tmp_path):
+    model = zlpr.load(folder)
+    model.save(tmp_path / "m")
+    request, out = Request(str(tmp_path / "m")), tmp_path / "out"
+
+    def replace_once(source, _):
+        if source == parts[0]:
+            model.decoder = zlpr.decoding.TopK(5)
+            model.save(tmp_path / "m", overwrite=True)
+
+    assert predict_parts(request, parts, out, done=replace_once) == 3
+    sizes = [len(names) for names in parquet.read_table(out / "part-2.parquet")["predicted_labels"]]
+    assert sizes != [5] * 4  # of the model that was there when the run began
+    with pytest.raises(UserError, match="was not made of this model"):
+        predict_parts(request, parts, out)
+
+
+def test_a_model_that_is_replaced_before_it_is_read_is_refused(parts, folder, tmp_path):
+    model = zlpr.load(folder)
+    model.save(tmp_path / "m")
+    request = Request(str(tmp_path / "m"))
+    meant = request.model_digest()
+    model.decoder = zlpr.decoding.TopK(5)
+    model.save(tmp_path / "m", overwrite=True)
+    with pytest.raises(UserError, match="m: another model was written there meanwhile"):
+        PartPredictor(request, model_digest=meant)
+
+
+def test_what_is_wrong_with_one_of_many_files_names_it(folder, parts, tmp_path):
+    table = parquet.read_table(parts[1])
+    parquet.write_table(table.append_column("predicted_labels", table["id"]), parts[1])
+    with pytest.raises(UserError, match=r"part-1\.parquet: there is a column 'predicted_labels'"):
+        predict_parts(Request(str(folder)), parts, tmp_path / "out")
+
+
+def test_a_pipe_is_refused_before_anything_waits_for_it(folder, tmp_path):
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(UserError, match=r"pipe\.csv: not a file"):
+        predict_parts(Request(str(folder)), [tmp_path / "pipe.csv"], tmp_path / "out")

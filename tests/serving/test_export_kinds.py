@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ pytest.importorskip("onnxruntime", reason="exported files run in onnxruntime")
 
 from tests.models import modes
 from tests.serving import models
+from zlpr import UserError
 from zlpr.serving.export import export
 from zlpr.serving.onnx import OnnxModel
 
@@ -89,3 +91,22 @@ def test_missing_numbers_are_what_they_are_in_the_model(tmp_path):
     features = modes.parts()[2].features[:9].copy()
     features[::2, 1] = features[3] = np.nan
     assert_equal(model, features, tmp_path / "m.onnx")
+    assert_equal(model, features, tmp_path / "sparse.onnx", sparse=True)
+
+
+@pytest.mark.parametrize("by_entry", [False, True])
+def test_what_the_model_refuses_its_file_refuses_too(by_entry, tmp_path):
+    model = copy.copy(models.of_features("mmp"))
+    features = modes.parts()[2].features[:9].astype(np.float64)
+    for means in (None, np.zeros(5, dtype=np.float32)):
+        model.means = means
+        export(model, tmp_path / "m.onnx", sparse=by_entry, overwrite=True)
+        exported = OnnxModel(tmp_path / "m.onnx", threads=1)
+        for unfit in (np.inf, -np.inf, 1e39, *([np.nan] if means is None else [])):
+            spoiled = features.copy()
+            spoiled[4, 2] = unfit
+            for given in (spoiled, sparse.csr_array(spoiled)):
+                with pytest.raises(UserError, match="the features hold"):
+                    model.predict(given)
+                with pytest.raises(ValueError, match=re.escape(f"the features hold {unfit}")):
+                    exported.predict(given)

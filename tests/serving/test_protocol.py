@@ -83,6 +83,10 @@ def test_only_the_outputs_that_are_asked_for_are_sent(app):
     assert by_name(answer).keys() == {"labels"}
     alone = infer(app, {"inputs": [TEXT], "outputs": [{"name": "scores"}]})
     assert by_name(alone)["scores"] == by_name(infer(app, {"inputs": [TEXT]}))["scores"]
+    assert (
+        infer(app, {"inputs": [TEXT], "outputs": []}).json()
+        == infer(app, {"inputs": [TEXT]}).json()
+    )
     answer = infer(app, {"inputs": [TEXT], "outputs": [{"name": "label"}]})
     assert "did you mean 'labels'" in answer.json()["error"]
 
@@ -132,6 +136,14 @@ def test_broken_bytes_are_refused(app, tail, reason):
     answer = binary(app, tail)
     assert answer.status_code == 400
     assert reason in answer.json()["error"]
+
+
+def test_bytes_that_no_tensor_has_are_refused(app):
+    head = json.dumps({"inputs": [TEXT]}).encode()
+    path, headers = "/v2/models/demo/infer", {LENGTH: str(len(head))}
+    answer = ask(app, "POST", path, content=head + as_bytes(["more"]), headers=headers)
+    assert answer.status_code == 400
+    assert "binary_data_size: not given, and 8 bytes follow" in answer.json()["error"]
 
 
 @pytest.mark.parametrize("length", ["x", "-1", "9999999", "1" * 30, "٣"])
@@ -187,6 +199,11 @@ def test_features_are_read_by_a_model_of_features(tabular):
         ([1, 2, 3, 4, 5, "x"], "numbers"),
         ([1, 2, 3, 4, 5, None], "finite"),
         ([1, 2, 3, 4, 5, 1e999], "finite"),
+        ([1, 2, 3, 4, 5, "6"], "numbers"),
+        ([1, 2, 3, 4, 5, True], "numbers"),
+        ([1, 2, 3, 4, 5, 1e39], "hold 1e+39, too large"),
+        ([[1, 2], [3, 4], [5, 6]], "nested otherwise than the shape [2, 3]"),
+        ([[[1, 2, 3]], [[4, 5, 6]]], "nested otherwise than the shape [2, 3]"),
     ]:
         body = json.dumps({"inputs": [{**tensor, "data": bad}]}).encode()
         path, headers = "/v2/models/demo/infer", {"content-type": "application/json"}
@@ -206,3 +223,10 @@ def test_labels_that_were_not_scored_have_the_lowest_number_there_is(app, model,
     assert scores[0, 2] == 1.5
     assert (np.delete(scores[0], 2) == np.float32(LOWEST)).all()
     assert np.isfinite(scores).all()
+
+
+def test_a_score_beyond_all_numbers_is_the_largest_there_is(app, model, monkeypatch):
+    scores = np.full((2, len(model.label_names)), np.inf, dtype=np.float32)
+    monkeypatch.setattr(type(model), "score", lambda self, read: scores)
+    answer = infer(app, {"inputs": [TEXT], "outputs": [{"name": "scores"}]})
+    assert set(by_name(answer)["scores"]["data"]) == {-LOWEST}

@@ -1,13 +1,14 @@
 import csv
 import io
 import json
+import threading
 
 import numpy as np
 import pytest
 
 from tests.models import fitted
 from tests.serving.asking import ask, post
-from zlpr import load
+from zlpr import UserError, load
 from zlpr.data import Dataset
 from zlpr.serving import Limits, create_app
 from zlpr.serving.review import review
@@ -157,10 +158,30 @@ def test_no_name_leads_out_of_the_folder(app, folder, name):
     assert sorted(path.name for path in folder.parent.iterdir()) == before
 
 
-@pytest.mark.parametrize("thresholds", [[0.5], "NaN", "Infinity", "x", None])
-def test_cuts_that_are_none_are_refused(app, thresholds):
-    body = {"thresholds": thresholds, "name": "bad"}
-    assert post(app, "/rule?model=first", body, headers=PAGE).status_code == 400
+@pytest.mark.parametrize(
+    "thresholds",
+    ["[0.5]", "NaN", "1e999", '"x"', "null", "true", '"0.5"', "[" + 11 * "0," + "true]"]
+    + ["[" + 11 * "0," + cut + "]" for cut in ("NaN", "1e999", '"1"')],
+)
+def test_cuts_that_are_none_are_refused(app, folder, thresholds):
+    content = f'{{"thresholds": {thresholds}, "name": "bad"}}'.encode()
+    headers = {**PAGE, "content-type": "application/json"}
+    answer = ask(app, "POST", "/rule?model=first", content=content, headers=headers)
+    assert answer.status_code == 400
+    assert not (folder.parent / "bad").exists()
+
+
+def test_a_rule_is_measured_and_saved_beside_the_event_loop(app, monkeypatch):
+    threads = []
+
+    def notice(*_):
+        threads.append(threading.current_thread())
+        raise UserError("noticed")
+
+    monkeypatch.setattr("zlpr.serving.review_routes.copy_with_rule", notice)
+    body = {"thresholds": 0.5, "name": "aside"}
+    assert post(app, "/rule?model=first", body, headers=PAGE).json()["error"] == "noticed"
+    assert threads != [threading.main_thread()]
 
 
 def test_only_the_page_may_save_and_only_where_allowed(app, models, reviews):

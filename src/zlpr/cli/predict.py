@@ -185,7 +185,15 @@ def _predict_parts(args: argparse.Namespace) -> None:
         _reading(args),
     )
     sources = [Path(name) for name in args.file]
-    said: list[Path] = []
+    said: set[str] = set()
+
+    def done(source: Path, read_as: "Columns | None") -> None:
+        described = "" if read_as is None else read_as.describe()
+        if described not in said:  # each way of reading once, by the first file that it is of
+            announce(str(source), read_as, error=True)
+        said.add(described)
+        advance(1)
+
     with progress(f"predicting into {args.out}", steps=len(sources)) as advance:
         if args.ray:
             from zlpr.integrations import ray
@@ -197,16 +205,9 @@ def _predict_parts(args: argparse.Namespace) -> None:
                 address=args.ray,
                 workers=args.workers,
                 overwrite=args.overwrite,
-                done=lambda part: advance(1),
+                done=done,
             )
         else:
-
-            def done(part: Path, read_as: "Columns | None") -> None:
-                if not said:
-                    announce(str(sources[0]), read_as, error=True)
-                said.append(part)
-                advance(1)
-
             made = predict_parts(request, sources, args.out, overwrite=args.overwrite, done=done)
     there = len(sources) - made
     skipped = f"; {counted(there, 'part was', 'parts were')} there already" if there else ""

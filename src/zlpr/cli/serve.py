@@ -16,6 +16,7 @@ from zlpr.cli._progress import progress
 from zlpr.cli._reading import add_reading_arguments, columns_of, load_data
 
 if TYPE_CHECKING:
+    from zlpr.data import Columns
     from zlpr.models import FittedModel
     from zlpr.serving import Limits
     from zlpr.serving.review import Review
@@ -159,6 +160,8 @@ def _reviews(
     for name, model in models.items():
         seen = seen_before(chosen.data, model.record.data)
         notes = list(chosen.notes) if model is first else [seen] if seen else []
+        if args.text is None and model is not first:
+            notes += _other_columns(name, columns_of(model), data.columns)
         names = model.label_names
         part = chosen.data.with_label_names(names, unknown="drop")
         test = chosen.test
@@ -173,6 +176,32 @@ def _reviews(
         for note in notes:
             say(f"note: {for_terminal(name)}: {for_terminal(note)}", error=True)
     return reviews
+
+
+def _other_columns(name: str, own: "Columns | None", read: "Columns | None") -> list[str]:
+    """What to say of a model that read other columns in training than are read here.
+
+    Raises:
+        UserError: these are in the data too, so that its figures would be of the wrong ones.
+    """
+    from zlpr.data.problems import quote_all
+
+    if own is None or read is None or (own.text, own.features) == (read.text, read.features):
+        return []
+    if read.features is not None or own.features is not None:
+        raise UserError(
+            f"{name}: was trained on other feature columns than the first model; serve the data "
+            "with one of them at a time"
+        )
+    if not (own.text and read.text):  # columns without names
+        return []
+    said = f"was trained on texts from {quote_all(own.text)}, and gets {quote_all(read.text)} here"
+    if set(own.text) <= {*read.also_text, *read.unread}:
+        raise UserError(
+            f"{name}: {said}, as the first model; serve the data with one of them at a time, or "
+            "name the column for all with --text"
+        )
+    return [said]
 
 
 def _log_requests(quiet: bool) -> None:

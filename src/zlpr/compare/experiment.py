@@ -8,7 +8,7 @@ from zlpr.compare.cell import Place
 from zlpr.compare.faults import check_data, find_faults
 from zlpr.compare.folder import RunFolder
 from zlpr.compare.grid import Cell, Grid, cells
-from zlpr.compare.processes import ProcessWorkers, available_cores
+from zlpr.compare.processes import ProcessWorkers, available_cores, end_unguarded_worker
 from zlpr.compare.runner import ComparisonProgress, Workers, missing_cells, run_cells
 from zlpr.training.registry import trainer_of
 
@@ -39,6 +39,7 @@ def plan(grid: Grid, folder: RunFolder, command: str = "", *, overwrite: bool = 
             models that cannot load or cannot read the data; or the folder holds a comparison on
             other data.
     """
+    end_unguarded_worker()
     faults = find_faults(grid)
     everything = () if faults else tuple(cells(grid))
     if everything and not overwrite:

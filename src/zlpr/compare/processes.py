@@ -25,6 +25,19 @@ def available_cores() -> int:
     return os.cpu_count() or 1
 
 
+UNGUARDED = 79
+"""What a process ends with that began a comparison while it was started for one."""
+
+
+def end_unguarded_worker() -> None:
+    """End a process that is to be a worker, and comes to begin a comparison of its own.
+
+    It imports the script that began the comparison, which must not do so again when imported.
+    """
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise SystemExit(UNGUARDED)
+
+
 @dataclass
 class _Worker:
     process: Any
@@ -188,4 +201,9 @@ def _reason(exit_code: int | None) -> str:
         name = signal.Signals(-exit_code).name
         hint = ", perhaps out of memory" if name == "SIGKILL" else ""
         return f"{name}{hint}"
+    if exit_code == UNGUARDED:
+        return (
+            "it imports the script that compares, which compares again; put that under "
+            'if __name__ == "__main__":'
+        )
     return f"exit code {exit_code}"

@@ -140,12 +140,14 @@ class SetPosterior:
         """
         check_all_labels("the posterior of label sets", data.shortlist)
         key = _digest(self.calibrator, data)
-        if key not in _remembered:
-            self._learn(data)
-            _remembered[key] = copy(self)
+        learned = _remembered.get(key)
+        if learned is None:
+            learned = copy(self)
+            learned.calibrator = deepcopy(self.calibrator)  # whose owner may fit it to other data
+            learned._learn(data)
+            _remembered[key] = learned
             while len(_remembered) > REMEMBERED:
                 _remembered.popitem(last=False)
-        learned = _remembered[key]
         self.calibrator = deepcopy(learned.calibrator)
         self.weights, self.inside = list(learned.weights), list(learned.inside)
         self.seen, self.cells = learned.seen, learned.cells

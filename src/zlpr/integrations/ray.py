@@ -6,6 +6,7 @@ Each worker loads the model folder once; the folder must be where every worker c
 `predict_parts` is `zlpr predict --ray`: whole files, a part each, resumable.
 """
 
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -18,6 +19,8 @@ from zlpr import __version__
 from zlpr._atomic import locked
 from zlpr._errors import UserError
 from zlpr._ray_cluster import connect, reason_of
+from zlpr._typed_json import from_plain, to_plain
+from zlpr.data import Columns
 from zlpr.models import load
 from zlpr.models.base import numbers_of
 from zlpr.models.folder import read_config
@@ -76,16 +79,19 @@ class Predictor:
 class _Worker:
     """Predicts whole files: the class that `map_batches` gives each actor."""
 
-    def __init__(self, request: Request, version: str) -> None:
+    def __init__(self, request: Request, version: str, model_digest: str | None = None) -> None:
         if version != __version__:
             raise UserError(f"the cluster has zlpr {__version__}, this is {version}")
-        self._predictor = PartPredictor(request)
+        self._predictor = PartPredictor(request, model_digest=model_digest)
 
     def __call__(self, batch: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
-        """The parts of some files, once they are written."""
-        for source, target in zip(batch["source"], batch["target"], strict=True):
+        """Some files, once their parts are written, and what was read of them as what."""
+        columns = [
             self._predictor.predict(Path(str(source)), Path(str(target)))
-        return {"target": batch["target"]}
+            for source, target in zip(batch["source"], batch["target"], strict=True)
+        ]
+        said = ["" if one is None else json.dumps(to_plain(one)) for one in columns]
+        return {"source": batch["source"], "columns": np.array(said, dtype=object)}
 
 
 def predict_parts(
@@ -96,7 +102,7 @@ def predict_parts(
     address: str,
     workers: int | None = None,
     overwrite: bool = False,
-    done: Callable[[Path], None] = lambda path: None,
+    done: Callable[[Path, Columns | None], None] = lambda source, columns: None,
 ) -> int:
     """Predict files into a folder on a Ray cluster, a part each; give how many were predicted.
 
@@ -111,7 +117,7 @@ def predict_parts(
         workers: models that are loaded at a time; None takes one for every core, or for every
             graphics card where an encoder can use one, and no more than there are files.
         overwrite: predict all anew, and replace what was made of something else.
-        done: called with each part that was written.
+        done: called with each file whose part was written, and what was read as what.
 
     Raises:
         UserError: there is no such cluster, or a file cannot be predicted; finished parts stay.
@@ -119,9 +125,10 @@ def predict_parts(
     target = Path(folder).absolute()
     request = _everywhere(request)
     with locked(target):
-        todo = to_do(request, sources, target, overwrite=overwrite)
+        meant = request.model_digest()
+        todo = to_do(request, sources, target, overwrite=overwrite, model_digest=meant)
         if todo:
-            _run(request, todo, address, workers, done)
+            _run(request, meant, todo, address, workers, done)
     return len(todo)
 
 
@@ -134,10 +141,11 @@ def _everywhere(request: Request) -> Request:
 
 def _run(
     request: Request,
+    model_digest: str,
     todo: Sequence[tuple[Path, Path]],
     address: str,
     workers: int | None,
-    done: Callable[[Path], None],
+    done: Callable[[Path, Columns | None], None],
 ) -> None:
     ray = connect(address, workers)
     try:
@@ -152,14 +160,17 @@ def _run(
         # A block for each file, so that each is a task of its own.
         parts = ray_data.from_items(paths, override_num_blocks=len(paths)).map_batches(
             _Worker,
-            fn_constructor_args=[request, __version__],
+            fn_constructor_args=[request, __version__, model_digest],
             compute=ray_data.ActorPoolStrategy(size=size),
             batch_size=1,
             num_cpus=1,
             num_gpus=1 if cards else 0,
         )
+        named = {str(source.absolute()): source for source, _ in todo}
         for row in parts.iter_rows():
-            done(Path(row["target"]))
+            held = json.loads(row["columns"] or "null")
+            read_as = None if held is None else from_plain(Columns, held, "columns")
+            done(named[row["source"]], read_as)
     except ray.exceptions.RayError as fault:
         raise UserError(_told(fault)) from fault
     finally:

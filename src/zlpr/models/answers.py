@@ -1,8 +1,10 @@
 """What a model answers about samples: their labels, and figures by label, as people get them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
 
 from zlpr.metrics import TopScores
 
@@ -11,6 +13,35 @@ if TYPE_CHECKING:
 
 DECIMALS = 4
 """Of scores and probabilities that are handed to people."""
+
+
+class Figures(Mapping[int, float]):
+    """A sample's figures of all labels, by label: a view of an array, as there may be many.
+
+    Args:
+        array: a number per label.
+
+    Examples:
+        >>> import numpy as np
+        >>> Figures(np.array([0.5, 2.0])) == {0: 0.5, 1: 2.0}
+        True
+    """
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self.array = array
+
+    def __getitem__(self, label: int) -> float:
+        if not 0 <= label < len(self.array):
+            raise KeyError(label)
+        return float(self.array[label])
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self.array)))
+
+    def __len__(self) -> int:
+        return len(self.array)
 
 
 @dataclass(frozen=True)
@@ -24,8 +55,8 @@ class Answer:
     """
 
     chosen: list[int]
-    scores: dict[int, float]
-    probabilities: dict[int, float]
+    scores: Mapping[int, float]
+    probabilities: Mapping[int, float]
 
     def to_json(self, names: Sequence[str], *, all_labels: bool = False) -> dict[str, Any]:
         """As plain JSON, by the labels' names.
@@ -69,14 +100,14 @@ def answer_scores(model: "FittedModel", inputs: Any) -> list[Answer]:
     return [Answer([], scores, {}) for scores in by_label(model.predict_scores(inputs))]
 
 
-def by_label(figures: Any) -> Iterator[dict[int, float]]:
+def by_label(figures: Any) -> Iterator[Mapping[int, float]]:
     """Each sample's figures by label: of all, or of its candidates.
 
     Args:
         figures: scores or probabilities of shape (samples, labels), or `TopScores`.
     """
     if not isinstance(figures, TopScores):
-        yield from (dict(enumerate(row)) for row in figures.tolist())
+        yield from map(Figures, figures)
         return
     ordered = figures.by_label()
     for labels, row in zip(ordered.labels.tolist(), ordered.scores.tolist(), strict=True):

@@ -10,6 +10,9 @@ from scipy import sparse
 from zlpr._counted import counted
 from zlpr._errors import UserError
 
+LARGEST_FEATURE = 1e30
+"""Beyond it, a score may be more than single precision holds, and no number at all."""
+
 _ASK_FOR_TEXTS = "this model reads texts: give a list of strings"
 
 
@@ -48,7 +51,7 @@ def feature_matrix(inputs: Any, num_features: int, means: NDArray[np.float32] | 
     Raises:
         UserError: it holds something else than finite numbers, or is of another shape.
     """
-    features: Any = inputs if sparse.issparse(inputs) else np.asarray(inputs)
+    features: Any = inputs.tocsr() if hasattr(inputs, "tocsr") else np.asarray(inputs)
     if features.dtype.kind == "O":
         features = _as_numbers(features)
     if features.dtype.kind not in "biuf":
@@ -63,6 +66,12 @@ def feature_matrix(inputs: Any, num_features: int, means: NDArray[np.float32] | 
     values: Any = features.data if hasattr(features, "tocsr") else features
     if not np.isfinite(values).all():
         raise UserError("the features hold NaN or infinite values; this model takes numbers")
+    if not (np.abs(values) <= LARGEST_FEATURE).all():
+        largest = values.flat[np.abs(values).argmax()]
+        raise UserError(
+            f"the features hold {largest:g}, too large to score in single precision (at most "
+            f"{LARGEST_FEATURE:g}); scale them, or leave out what stands for a missing number"
+        )
     return features
 
 

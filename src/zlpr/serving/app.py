@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 HEADER_LENGTH = "Inference-Header-Content-Length"
 MOST_CONTRIBUTIONS = 1_000
+MOST_FIGURES = 1_000_000
+"""Scores, and as many probabilities, that are told by the labels' names in one answer."""
 PAGE_FILES = {
     "/": ("index.html", "text/html; charset=utf-8"),
     "/app.js": ("app.js", "text/javascript; charset=utf-8"),
@@ -140,6 +142,12 @@ def _add_answers(app: FastAPI, service: Service) -> None:
     ) -> Response:
         served = service.find(model)
         answers = await wait_for(served.answer_texts(asked.texts), request, service.limits)
+        figures = sum(len(one.scores) for one in answers)
+        if asked.all_labels and figures > MOST_FIGURES:
+            raise UserError(
+                f"all_labels: {figures:,} scores are too many to tell by name; send fewer texts "
+                "at a time, or leave it out"
+            )
         names = served.model.label_names
         plain = [one.to_json(names, all_labels=asked.all_labels) for one in answers]
         return JsonResponse({"model": served.name, "answers": plain})

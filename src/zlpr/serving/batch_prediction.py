@@ -19,7 +19,7 @@ from zlpr._atomic import locked, replacing
 from zlpr._digest import file_digest
 from zlpr._errors import UserError
 from zlpr.data import Columns, iterate
-from zlpr.data.files import plain_suffix
+from zlpr.data.files import check_file, plain_suffix
 from zlpr.decoding import by_hand
 from zlpr.models import FittedModel, load
 from zlpr.models.answers import answer
@@ -49,11 +49,15 @@ class Request:
     decision: Mapping[str, float | int | None] = field(default_factory=dict)
     reading: Mapping[str, Any] = field(default_factory=dict)
 
-    def made_of(self, source: Path) -> str:
+    def model_digest(self) -> str:
+        """Of the model that is in the folder now."""
+        return file_digest(Path(self.model) / "config.json")  # which has the digests of all else
+
+    def made_of(self, source: Path, model_digest: str) -> str:
         """What a part depends on, as one digest: model, file, decision, reading and version."""
         held = [
             __version__,
-            file_digest(Path(self.model) / "config.json"),  # which has the digests of all else
+            model_digest,
             file_digest(source),
             self.all_labels,
             sorted((name, value) for name, value in self.decision.items() if value is not None),
@@ -83,11 +87,25 @@ class PartPredictor:
     Args:
         request: what is to be predicted.
         model: the request's, where it is loaded already; decides as it is.
+        model_digest: of the model that is meant; None takes the one that is there.
+
+    Raises:
+        UserError: there is another model than the one that is meant.
     """
 
-    def __init__(self, request: Request, model: FittedModel | None = None) -> None:
+    def __init__(
+        self,
+        request: Request,
+        model: FittedModel | None = None,
+        model_digest: str | None = None,
+    ) -> None:
         self.request = request
+        self._model_digest = model_digest or request.model_digest()
         self.model = model or _load(request)
+        if request.model_digest() != self._model_digest:
+            raise UserError(
+                f"{request.model}: another model was written there meanwhile; run this again"
+            )
         held = self.model.record.data.get("columns")
         self._like = None if held is None else Columns.from_json(held)
 
@@ -102,9 +120,11 @@ class PartPredictor:
 
         for leftover in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
             leftover.unlink(missing_ok=True)  # of a run that was killed
-        made_of = self.request.made_of(source)
+        check_file(source)
+        # Of the model that was loaded, whatever may be in its folder by now.
+        made_of = self.request.made_of(source, self._model_digest)
         schema = _schema_of(source) if self._is_parquet(source) else None
-        with replacing(target) as beside:
+        with _naming(source), replacing(target) as beside:
             write_predictions(
                 self.model,
                 noted(),
@@ -138,6 +158,17 @@ class PartPredictor:
         return named == "parquet" if named else plain_suffix(source) == ".parquet"
 
 
+@contextlib.contextmanager
+def _naming(source: Path) -> Iterator[None]:
+    """Name the file in what is said of it: there may be many."""
+    try:
+        yield
+    except UserError as fault:
+        if str(source) in str(fault):
+            raise
+        raise UserError(f"{source}: {fault}") from fault
+
+
 def _load(request: Request) -> FittedModel:
     model = load(request.model)
     model.decoder = by_hand(model.decoder, model.calibrator, **request.decision)  # type: ignore[arg-type]
@@ -168,10 +199,8 @@ def _schema_of(source: Path) -> Any:
     import pyarrow
     from pyarrow import parquet
 
-    from zlpr.data.files import check_file
     from zlpr.data.formats._arrow import arrow_faults, open_file
 
-    check_file(source)
     with arrow_faults(str(source), "Parquet"), open_file(source) as stream:
         held = parquet.read_schema(stream)
     return pyarrow.schema([(column.name, column.type) for column in held])
@@ -293,18 +322,31 @@ def is_pattern(name: str) -> bool:
 
 
 def to_do(
-    request: Request, sources: Sequence[Path], folder: Path, *, overwrite: bool = False
+    request: Request,
+    sources: Sequence[Path],
+    folder: Path,
+    *,
+    overwrite: bool = False,
+    model_digest: str | None = None,
 ) -> list[tuple[Path, Path]]:
     """The files that have no part in the folder yet, each with the part that it gets.
+
+    Args:
+        request: what is to be predicted.
+        sources: the files.
+        folder: of the parts.
+        overwrite: all of them, whatever is there.
+        model_digest: of the model that is meant; None takes the one that is there.
 
     Raises:
         UserError: two files would have the same part, or a part is there that was made of
             something else and is not to be overwritten.
     """
     targets: dict[Path, Path] = {}
+    taken: set[Path] = set()
     for source in sources:
         target = folder / f"{source.name.removesuffix('.parquet')}.parquet"
-        if target in targets.values():
+        if target in taken:
             raise UserError(
                 f"{source}: another file of that name goes into {target}; predict them into "
                 "folders of their own"
@@ -312,21 +354,23 @@ def to_do(
         if target.exists() and source.exists() and target.samefile(source):
             raise UserError(f"{target}: is read from; give --out another folder")
         targets[source] = target
+        taken.add(target)
+    model_digest = model_digest or request.model_digest()
     return [
         (source, target)
         for source, target in targets.items()
-        if overwrite or not _is_done(request, source, target)
+        if overwrite or not _is_done(request, source, target, model_digest)
     ]
 
 
-def _is_done(request: Request, source: Path, target: Path) -> bool:
+def _is_done(request: Request, source: Path, target: Path, model_digest: str) -> bool:
     if not target.exists():
         return False
-    if _made_of(target) == request.made_of(source):
+    if _made_of(target) == request.made_of(source, model_digest):
         return True
     raise UserError(
-        f"{target}: is there already, and was not made of this model and {source}; choose another "
-        "folder, or --overwrite"
+        f"{target}: is there already, and was not made of this model and {source} in this way; "
+        "choose another folder, or --overwrite"
     )
 
 
@@ -350,7 +394,7 @@ def predict_parts(
     folder: str | os.PathLike[str],
     *,
     overwrite: bool = False,
-    done: Callable[[Path, Columns | None], None] = lambda path, columns: None,
+    done: Callable[[Path, Columns | None], None] = lambda source, columns: None,
 ) -> int:
     """Predict files into a folder, a part each, in this process; give how many were predicted.
 
@@ -359,13 +403,14 @@ def predict_parts(
         sources: the files.
         folder: made if need be; what is finished there is left as it is.
         overwrite: predict all anew, and replace what was made of something else.
-        done: called with each part that was written, and what was read as what.
+        done: called with each file whose part was written, and what was read as what.
     """
     target = Path(folder)
     with locked(target):
-        todo = to_do(request, sources, target, overwrite=overwrite)
-        predictor = PartPredictor(request) if todo else None
+        meant = request.model_digest()
+        todo = to_do(request, sources, target, overwrite=overwrite, model_digest=meant)
+        predictor = PartPredictor(request, model_digest=meant) if todo else None
         for source, part in todo:
             if predictor is not None:
-                done(part, predictor.predict(source, part))
+                done(source, predictor.predict(source, part))
     return len(todo)

@@ -14,7 +14,7 @@ from zlpr.models import FittedModel
 from zlpr.models.features import TextFeatures
 from zlpr.models.linear import LinearModel
 from zlpr.models.powerset import PowersetModel, SetSoftmax
-from zlpr.serving.export_graph import Graph, Value, where
+from zlpr.serving.export_graph import Graph, Value, take, where
 from zlpr.serving.export_rules import Sample, condense_dense, condense_sparse
 
 MOST_CELLS = 1 << 20
@@ -127,18 +127,26 @@ def _inputs(
         held = Columns.from_json(model.record.data.get("columns", {})).features
         if held is not None:
             reading["feature_names"] = list(held.names)
+        reading["missing"] = means is not None
     if by_entry:
-        return _by_entry(graph, num_features, reading, attachments)
+        return _by_entry(graph, num_features, means, reading, attachments)
     return _by_column(graph, num_features, means, reading, attachments)
 
 
 def _by_entry(
-    graph: Graph, num_features: int, reading: dict[str, Any], attachments: dict[str, str]
+    graph: Graph,
+    num_features: int,
+    means: NDArray[np.float32] | None,
+    reading: dict[str, Any],
+    attachments: dict[str, str],
 ) -> _Features:
-    """Each sample's features by their columns, filled up with zeros of column 0."""
+    """Each sample's features by their columns, filled up with zeros of column 0; NaN as below."""
     shape = ("batch", "entries")
     indices = graph.input("indices", np.int64, shape)
-    values = graph.input("values", np.float32, shape)
+    given = graph.input("values", np.float32, shape)
+    values = given
+    if means is not None:
+        values = _filled(given, take(graph.constant(means, np.float32), indices))
     row = values.expand_dims(1)
 
     def times(weight: NDArray[np.float32]) -> Value:
@@ -161,11 +169,15 @@ def _by_column(
     given = graph.input("features", np.float32, ("batch", num_features))
     features = given
     if means is not None:
-        missing = graph.run("IsNaN", given, dtype=np.bool_)
-        features = where(missing, graph.constant(means, np.float32), given)
+        features = _filled(given, graph.constant(means, np.float32))
     return _Features(
         lambda weight: features @ weight,
         lambda: condense_dense(features, num_features),
         reading,
         attachments,
     )
+
+
+def _filled(given: Value, means: Value) -> Value:
+    """Features with the mean of its column for every one that is missing."""
+    return where(given.graph.run("IsNaN", given, dtype=np.bool_), means, given)

@@ -36,6 +36,8 @@ WORDS = {"word": r"\w\w+", "word+emoji": "\\w\\w+|[\u2600-\u27bf\U0001f1e6-\U000
 CELLS_AT_ONCE = 1 << 24
 """Entries times labels that are computed together: 64 MB."""
 ROWS_AT_ONCE = 64
+LARGEST_FEATURE = 1e30
+"""Beyond it, a score may be more than single precision holds."""
 
 
 class View:
@@ -207,12 +209,24 @@ class OnnxModel:
             )
         for start in range(0, matrix.shape[0], ROWS_AT_ONCE):
             block = matrix[start : start + ROWS_AT_ONCE]
+            self._check_numbers(block.data if hasattr(block, "indptr") else block)
             if self.reading["sparse"]:
                 read = _entries(block)
             else:
                 dense = block.toarray() if hasattr(block, "toarray") else block
                 read = {"features": np.ascontiguousarray(dense, dtype=np.float32)}
             yield from self._bounded(start, read)
+
+    def _check_numbers(self, values: Any) -> None:
+        """Refuse what is no number; NaN is a missing one where training had such."""
+        unfit = ~(np.abs(values) <= LARGEST_FEATURE)
+        if self.reading.get("missing"):
+            unfit &= ~np.isnan(values)
+        if unfit.any():
+            raise ValueError(
+                f"the features hold {values[unfit].flat[0]}; this model takes numbers up to "
+                f"{LARGEST_FEATURE:g}"
+            )
 
     def _token_batches(self, texts: list[str]) -> Iterator[tuple[NDArray[np.int64], Inputs]]:
         """Token ids, the longest texts first, so that a batch holds texts of like length."""

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from zlpr import __version__
 from zlpr._errors import UserError
 from zlpr._names import unknown
-from zlpr.models.answers import Answer
+from zlpr.models.answers import Answer, Figures
 from zlpr.serving.service import ServedModel
 
 VERSION = "1"
@@ -132,19 +132,23 @@ def _shape(tensor: Mapping[str, Any], dimensions: tuple[int, ...]) -> tuple[int,
     return tuple(shape)  # type: ignore[arg-type]
 
 
-def _values(tensor: Mapping[str, Any], tail: bytes) -> list[Any] | bytes:
-    """A tensor's data: a flat list, or the bytes behind the JSON."""
+def _values(tensor: Mapping[str, Any], tail: bytes, shape: Sequence[int]) -> list[Any] | bytes:
+    """A tensor's data: a flat list, also of one nested as the shape is; or the bytes behind."""
     parameters = tensor.get("parameters")
     size = parameters.get("binary_data_size") if isinstance(parameters, dict) else None
     if size is not None:
         if size != len(tail):
             raise UserError(f"binary_data_size: {len(tail):,} bytes follow the JSON")
         return tail
+    if tail:
+        raise UserError(f"binary_data_size: not given, and {len(tail):,} bytes follow the JSON")
     data = tensor.get("data")
     if not isinstance(data, list):
         raise UserError("data: expected a list")
-    while data and all(isinstance(row, list) for row in data):
-        data = [value for row in data for value in row]
+    if len(shape) == 2 and data and all(isinstance(row, list) for row in data):
+        if len(data) != shape[0] or any(len(row) != shape[1] for row in data):
+            raise UserError(f"data: nested otherwise than the shape {list(shape)}")
+        return [value for row in data for value in row]
     return data
 
 
@@ -152,7 +156,7 @@ def _texts(tensor: Mapping[str, Any], tail: bytes) -> list[str]:
     if tensor.get("datatype") != "BYTES":
         raise UserError("text: expected the datatype BYTES")
     shape = _shape(tensor, (1, 2))
-    values = _values(tensor, tail)
+    values = _values(tensor, tail, shape)
     texts = _split(values) if isinstance(values, bytes) else values
     if len(texts) != math.prod(shape) or (len(shape) == 2 and shape[1] != 1):
         raise UserError(f"text: {len(texts):,} values for the shape {list(shape)}")
@@ -182,7 +186,9 @@ def _features(tensor: Mapping[str, Any], tail: bytes) -> NDArray[np.float64]:
     if datatype not in _NUMBERS:
         raise UserError("features: expected the datatype FP32 or FP64")
     shape = _shape(tensor, (2,))
-    values = _values(tensor, tail)
+    values = _values(tensor, tail, shape)
+    if not isinstance(values, bytes) and not all(type(value) in (int, float) for value in values):
+        raise UserError("features: expected finite numbers, and nothing else")
     try:
         if isinstance(values, bytes):
             numbers = np.frombuffer(values, dtype=_NUMBERS[datatype]).astype(np.float64)
@@ -198,7 +204,7 @@ def _requested(request: Mapping[str, Any]) -> dict[str, bool]:
     parameters = request.get("parameters")
     binary = isinstance(parameters, dict) and parameters.get("binary_data_output") is True
     outputs = request.get("outputs")
-    if outputs is None:
+    if outputs is None or outputs == []:
         return dict.fromkeys(OUTPUTS, binary)
     if not isinstance(outputs, list) or not all(isinstance(one, dict) for one in outputs):
         raise UserError("outputs: expected a list of objects with a name")
@@ -276,8 +282,11 @@ def _probabilities(answers: Sequence[Answer], names: Sequence[str]) -> NDArray[A
 def _matrix(rows: Sequence[Mapping[int, float]], width: int, missing: float) -> NDArray[np.float32]:
     matrix = np.full((len(rows), width), missing, dtype="<f4")
     for place, row in enumerate(rows):
-        matrix[place, list(row)] = list(row.values())
-    np.maximum(matrix, LOWEST, out=matrix)  # an impossible label's score is -inf, not JSON
+        if isinstance(row, Figures):
+            matrix[place] = row.array
+        else:
+            matrix[place, list(row)] = list(row.values())
+    np.clip(matrix, LOWEST, -LOWEST, out=matrix)  # an impossible label's score is -inf, not JSON
     return matrix
 
 

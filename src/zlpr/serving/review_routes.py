@@ -4,6 +4,7 @@ import asyncio
 import csv
 import io
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ class SamplesRequest(BaseModel):
 class RuleRequest(BaseModel):
     """Thresholds to save in a copy of the model's folder."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
     thresholds: float | list[float]
     name: str = Field(max_length=100)
 
@@ -114,9 +115,13 @@ def add_review(
         served, found = reviewed(model)
         if not may_save or served.folder is None:
             raise HTTPException(403, "this server does not save rules")
-        made = copy_with_rule(served.model, asked.thresholds, found)
-        saved = await asyncio.to_thread(save_copy, made, served.folder, asked.name)
-        return JsonResponse({"saved": str(saved)})
+        folder = served.folder
+
+        def save() -> Path:  # which scores all of the data
+            made = copy_with_rule(served.model, asked.thresholds, found)
+            return save_copy(made, folder, asked.name)
+
+        return JsonResponse({"saved": str(await asyncio.to_thread(save))})
 
 
 def _sample(parts: Sequence[tuple[ServedModel, Review]], number: int) -> dict[str, Any]:

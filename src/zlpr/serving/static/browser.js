@@ -32,7 +32,7 @@ function features(text) {
   });
   const known = [...found.values()];
   for (const one of known) one.value = (1 + Math.log(one.places.length)) * (1 + Math.log((1 + held.view.num_texts) / (1 + held.view.counts[one.column])));
-  const length = Math.hypot(...known.map((one) => one.value)) || 1;
+  const length = Math.sqrt(known.reduce((sum, one) => sum + one.value * one.value, 0)) || 1;
   for (const one of known) one.value /= length;
   return known;
 }
