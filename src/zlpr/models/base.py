@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zlpr import decoding
-from zlpr.metrics import LabelFrequencies, LabelLists, TopScores
+from zlpr.metrics import LabelFrequencies, LabelLists, LabelReport, TopScores
 from zlpr.models.explanation import Explanation, Parts, explain, parts_by_occlusion
 
 
@@ -30,6 +30,8 @@ class TrainingRecord:
         decision: which decoding rule was chosen, for what, and what the others reached; what
             makes the probabilities, under "probabilities".
         frequencies: of the labels in training; None in a folder of before they were kept.
+        by_label: of the part that the model was judged on last, its name and each label's F1 and
+            true samples; for the card alone, and None in a model that was loaded.
     """
 
     loss: str
@@ -41,6 +43,7 @@ class TrainingRecord:
     seconds: float = 0.0
     decision: Mapping[str, Any] = field(default_factory=dict)
     frequencies: LabelFrequencies | None = None
+    by_label: tuple[str, LabelReport] | None = None
 
 
 class FittedModel(abc.ABC):
