@@ -38,10 +38,10 @@ def test_few_labels_are_named_and_many_ranked():
     assert [tick.get_text() for tick in named.get_yticklabels()] == ["a", "b", "c"]
     assert [bar.get_width() for bar in named.patches] == [3, 2, 1]
     many = Dataset.from_label_sets(
-        [{f"label {n}", "label 0"} for n in range(60)], texts=["x"] * 60, name="many"
+        [{f"label {n}", "label 0"} for n in range(90)], texts=["x"] * 90, name="many"
     )
     ranked = plots.plot(many).axes[0]
-    assert ranked.get_lines()[0].get_ydata()[:2].tolist() == [60, 1]
+    assert ranked.get_lines()[0].get_ydata()[:2].tolist() == [90, 1]
 
 
 @pytest.mark.parametrize(
@@ -73,3 +73,13 @@ def test_names_are_drawn_as_they_stand(tmp_path):
     figure.savefig(tmp_path / "a.png")
     names = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
     assert set(names) == {"$\\frac{$", "a\\nb\\x1b"}
+
+
+def test_forty_two_labels_are_all_named_and_the_diagonal_is_left_out():
+    sets = [{f"label {n:02}", "label 00"} for n in range(42)]
+    figure = plots.plot(Dataset.from_label_sets(sets, texts=["x"] * 42, name="many"))
+    frequency, _, together, *_ = figure.axes
+    assert len(frequency.get_yticklabels()) == 42
+    shares = together.images[0].get_array().filled(np.nan)
+    assert np.isnan(np.diag(shares)).all()
+    assert together.images[0].get_clim()[1] == np.nanmax(shares)

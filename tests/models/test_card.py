@@ -19,8 +19,15 @@ def test_the_card_shows_data_figures_decoding_and_limits():
     assert f"By the rule `threshold` (threshold = {threshold:.4g}), fitted on validation" in card
     assert "the loss's own bound" in model_card(fitted.result(decode="zero").model)
     assert "## Limits" in card
-    for name in result.model.label_names:
-        assert name in card
+    counts, report = result.model.record.frequencies.counts, result.model.record.by_label[1]
+    for i, name in enumerate(result.model.label_names):
+        row = f"| {name} | {counts[i]:,} | {report.support[i]:,} | {100 * report.f1[i]:.1f} % |"
+        assert row in card
+    assert "## Intended use" in card
+    assert re.search(r"^license: unknown", card, flags=re.M)
+    answer = re.search(r'model.predict\(\["a short text"\]\)  # (.*)', card)[1]
+    (chosen,) = result.model.predict(["a short text"])
+    assert answer == (", ".join(map(repr, chosen)) or "no label")
 
 
 def test_the_card_says_where_probabilities_come_from():
@@ -38,7 +45,7 @@ def test_names_of_labels_and_data_are_text():
     assert "\x1b" not in card
     page = MarkdownIt("commonmark").enable("table").render(card.split("---\n", 2)[2])
     assert re.findall(r"<h1>", page) == ["<h1>"]
-    assert page.count("<table>") == 1
+    assert page.count("<table>") == 2  # figures, and the labels
     assert "<script>" not in page
     assert "<strong>" not in page
     assert (

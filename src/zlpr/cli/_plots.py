@@ -8,6 +8,7 @@ import numpy as np
 from zlpr._atomic import replacing
 from zlpr._counted import counted
 from zlpr._errors import UserError
+from zlpr._palette import BLUE, GREY, VERMILION
 from zlpr.data.plots import fonts, tick_names
 
 if TYPE_CHECKING:
@@ -15,8 +16,11 @@ if TYPE_CHECKING:
     from zlpr.decoding import ReliabilityCurve
     from zlpr.metrics import LabelReport
 
-MOST_BARS = 40
-BLUE, GREY = "#2f6db3", "#9aa5b1"
+MOST_BARS = 60
+FAILING = 0.1
+"""Labels with an F1 below this fail: they are drawn in another colour, and named."""
+
+MOST_NAMED = 15
 
 
 def plot_evaluation(
@@ -40,7 +44,7 @@ def _draw(curve: "ReliabilityCurve", report: "LabelReport", data: "Dataset") -> 
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    bars = min(data.num_labels, MOST_BARS)
+    bars = data.num_labels if data.num_labels <= MOST_BARS else 20
     figure = Figure(figsize=(12, max(4.5, 1.2 + 0.24 * bars)), layout="constrained")
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.2))
@@ -48,14 +52,14 @@ def _draw(curve: "ReliabilityCurve", report: "LabelReport", data: "Dataset") -> 
     if data.num_labels <= MOST_BARS:
         _draw_bars(right, report, data)
     else:
-        _draw_by_frequency(right, report)
+        _draw_by_frequency(right, report, data)
     return figure
 
 
 def _draw_reliability(axes: Any, curve: "ReliabilityCurve") -> None:
     seen = curve.count > 0
     largest = np.sqrt(curve.count[seen] / curve.count.max())
-    axes.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle="--", label="perfectly calibrated")
+    axes.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle="--")
     axes.plot(curve.predicted[seen], curve.observed[seen], color=BLUE, linewidth=1.5)
     axes.scatter(
         curve.predicted[seen],
@@ -63,12 +67,14 @@ def _draw_reliability(axes: Any, curve: "ReliabilityCurve") -> None:
         s=12 + 90 * largest,
         color=BLUE,
         zorder=3,
-        label="share that is true (area: number of cells)",
     )
     axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="predicted probability", ylabel="observed share")
     axes.set_aspect("equal")
-    axes.set_title(f"Reliability, calibration error {curve.expected_calibration_error:.4f}")
-    axes.legend(loc="lower right", frameon=False, fontsize=9)
+    error = 100 * curve.expected_calibration_error
+    axes.set_title(f"Reliability, calibration error {error:.1f} %\n(area: number of decisions)")
+    axes.annotate(
+        "perfectly calibrated", (0.98, 0.98), ha="right", va="top", rotation=45, color=GREY
+    )
     axes.spines[["top", "right"]].set_visible(False)
 
 
@@ -76,18 +82,36 @@ def _draw_bars(axes: Any, report: "LabelReport", data: "Dataset") -> None:
     order = np.argsort(report.f1, kind="stable")
     counts = report.support[order].tolist()
     names = zip(tick_names(data, order), counts, strict=True)
-    axes.barh(range(len(order)), report.f1[order], color=BLUE, height=0.7)
+    colours = [VERMILION if f1 < FAILING else BLUE for f1 in report.f1[order]]
+    axes.barh(range(len(order)), 100 * report.f1[order], color=colours, height=0.7)
     ticks = [f"{name}  ({count:,})" for name, count in names]
     axes.set_yticks(range(len(order)), ticks, family=fonts())
-    axes.set(xlim=(0, 1), xlabel="F1")
+    axes.set(xlim=(0, 100), xlabel="F1, %")
     axes.margins(y=0.01)
     axes.set_title("F1 per label (number of true samples)")
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _draw_by_frequency(axes: Any, report: "LabelReport") -> None:
-    axes.scatter(np.maximum(report.support, 0.5), report.f1, s=14, color=BLUE, alpha=0.6)
+def _draw_by_frequency(axes: Any, report: "LabelReport", data: "Dataset") -> None:
+    """F1 against frequency; the labels that fail are listed, the most frequent first."""
+    failing = (report.f1 < FAILING) & (report.support > 0)
+    for chosen, colour in ((~failing, BLUE), (failing, VERMILION)):
+        support = np.maximum(report.support[chosen], 0.5)
+        axes.scatter(support, 100 * report.f1[chosen], s=14, color=colour, alpha=0.6)
     axes.set_xscale("log")
-    axes.set(ylim=(-0.02, 1.02), xlabel="true samples of the label", ylabel="F1")
+    axes.set(ylim=(-2, 102), xlabel="true samples of the label", ylabel="F1, %")
     axes.set_title(f"F1 of {counted(len(report.f1), 'label')} by frequency")
     axes.spines[["top", "right"]].set_visible(False)
+    columns = np.flatnonzero(failing)
+    columns = columns[np.argsort(-report.support[columns], kind="stable")]
+    if not len(columns):
+        return
+    shown = columns[:MOST_NAMED]
+    names = zip(tick_names(data, shown), report.support[shown].tolist(), strict=True)
+    lines = [f"{name}  ({count:,})" for name, count in names]
+    lines += [f"and {len(columns) - len(shown):,} more"] if len(columns) > len(shown) else []
+    head = f"{counted(len(columns), 'label')} below {100 * FAILING:.0f} %\n(true samples):"
+    axes.text(
+        1.03, 1, "\n".join([head, *lines]), transform=axes.transAxes, va="top", color=VERMILION,
+        fontsize=9, family=fonts(),
+    )  # fmt: skip

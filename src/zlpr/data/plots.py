@@ -9,15 +9,18 @@ from numpy.typing import NDArray
 
 from zlpr._counted import counted
 from zlpr._escape import for_terminal
+from zlpr._palette import BLUE, GREY
 from zlpr.data.dataset import Dataset
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-NAMED = 20
-"""Up to so many labels are shown by name; beyond, only the most frequent ones."""
+NAMED = 60
+"""Up to so many labels all have a bar with their name; beyond, they are drawn by rank."""
 
-_COLOUR = "#2f5d8a"
+TOGETHER = 20
+"""So many labels, the most frequent, are shown in the matrix of co-occurrence."""
+
 _FIRST_CHINESE = 0x2E80  # from here on come the signs of Chinese, Japanese and Korean
 _CHINESE_FONTS = ("Noto Sans CJK SC", "Source Han Sans SC", "WenQuanYi Zen Hei", "SimHei")
 
@@ -36,7 +39,8 @@ def plot(dataset: Dataset) -> "Figure":
     from matplotlib.figure import Figure
 
     with mpl.rc_context({"font.size": 9, "text.parse_math": False}):  # a name may hold dollars
-        figure = Figure(figsize=(16, 5), layout="constrained")
+        bars = dataset.num_labels if dataset.num_labels <= NAMED else 0
+        figure = Figure(figsize=(16, max(5.5, 1.2 + 0.2 * bars)), layout="constrained")
         frequency, sizes, together = figure.subplots(1, 3, width_ratios=(1, 0.8, 1.1))
         draw_frequency(frequency, dataset)
         draw_set_sizes(sizes, dataset)
@@ -55,16 +59,33 @@ def draw_frequency(axes: Any, dataset: Dataset) -> None:
     order = np.argsort(-counts, kind="stable")
     axes.set_title("label frequency")
     if len(order) <= NAMED:
-        axes.barh(range(len(order)), counts[order], color=_COLOUR)
+        axes.barh(range(len(order)), counts[order], color=BLUE)
         axes.set_yticks(range(len(order)), tick_names(dataset, order), family=fonts())
         axes.invert_yaxis()
         axes.set_xlabel("samples")
     else:
         occurring = counts[order][counts[order] > 0]
-        axes.loglog(np.arange(1, len(occurring) + 1), occurring, color=_COLOUR, linewidth=2)
+        axes.loglog(np.arange(1, len(occurring) + 1), occurring, color=BLUE, linewidth=2)
         axes.set_xlabel("rank of the label")
         axes.set_ylabel("samples")
+        _name_some(axes, dataset, order[: len(occurring)], occurring)
     _clean(axes)
+
+
+def _name_some(axes: Any, dataset: Dataset, order: Any, counts: Any) -> None:
+    """Names along the curve of frequencies, about evenly spaced on its scale."""
+    places = np.unique(np.geomspace(1, len(order), 9).round().astype(int)) - 1
+    for place, name in zip(places, tick_names(dataset, order[places]), strict=True):
+        axes.plot(place + 1, counts[place], "o", color=BLUE, markersize=4)
+        axes.annotate(
+            name,
+            (place + 1, counts[place]),
+            xytext=(5, 4),
+            textcoords="offset points",
+            fontsize=8,
+            family=fonts(),
+        )
+    axes.margins(x=0.12)
 
 
 def draw_set_sizes(axes: Any, dataset: Dataset) -> None:
@@ -72,7 +93,7 @@ def draw_set_sizes(axes: Any, dataset: Dataset) -> None:
     sizes = np.diff(dataset.labels.indptr)
     shares = np.bincount(sizes) / max(len(sizes), 1)
     axes.set_title("labels per sample")
-    axes.bar(np.arange(len(shares)), 100 * shares, color=_COLOUR)
+    axes.bar(np.arange(len(shares)), 100 * shares, color=BLUE)
     axes.set_xlabel("labels")
     axes.set_ylabel("samples, %")
     axes.xaxis.get_major_locator().set_params(integer=True)
@@ -83,10 +104,13 @@ def draw_co_occurrence(axes: Any, figure: Any, dataset: Dataset) -> None:
     """For the most frequent labels, how likely the column's label is where the row's is."""
     shown, shares = co_occurrence(dataset)
     names = tick_names(dataset, shown)
-    image = axes.imshow(100 * shares, cmap="Blues", vmin=0, vmax=100)
+    others = np.where(np.eye(len(shown), dtype=bool), np.nan, 100 * shares)
+    known = others[~np.isnan(others)]
+    image = axes.imshow(others, cmap="Blues", vmin=0, vmax=max(1.0, known.max(initial=0.0)))
+    axes.set_facecolor(GREY)  # a label with itself, which says nothing
     figure.colorbar(image, ax=axes, label="%", shrink=0.8)
-    which = "" if dataset.num_labels <= NAMED else f" ({len(names)} most frequent labels)"
-    axes.set_title(f"co-occurrence: row's samples with column's label{which}")
+    which = "" if dataset.num_labels <= len(names) else f",\n{len(names)} most frequent labels"
+    axes.set_title(f"row's samples that have the column's label{which}")
     axes.set_xticks(range(len(names)), names, rotation=90, family=fonts())
     axes.set_yticks(range(len(names)), names, family=fonts())
 
@@ -96,7 +120,7 @@ def label_counts(dataset: Dataset) -> NDArray[np.int64]:
     return np.asarray(dataset.labels.sum(axis=0)).ravel().astype(np.int64)
 
 
-def co_occurrence(dataset: Dataset, most: int = NAMED) -> tuple[NDArray[np.int64], NDArray[Any]]:
+def co_occurrence(dataset: Dataset, most: int = TOGETHER) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """The most frequent labels, and P(column's label | row's label) among them.
 
     Returns:

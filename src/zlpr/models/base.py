@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from zlpr import decoding
 from zlpr.data.hierarchy import Hierarchy
-from zlpr.metrics import LabelFrequencies, LabelLists, TopScores
+from zlpr.metrics import LabelFrequencies, LabelLists, LabelReport, TopScores
 from zlpr.models.explanation import Explanation, Parts, explain, parts_by_occlusion
 
 
@@ -31,6 +31,8 @@ class TrainingRecord:
         decision: which decoding rule was chosen, for what, and what the others reached; what
             makes the probabilities, under "probabilities".
         frequencies: of the labels in training; None in a folder of before they were kept.
+        by_label: of the part that the model was judged on last, its name and each label's F1 and
+            true samples; for the card alone, and None in a model that was loaded.
     """
 
     loss: str
@@ -42,6 +44,7 @@ class TrainingRecord:
     seconds: float = 0.0
     decision: Mapping[str, Any] = field(default_factory=dict)
     frequencies: LabelFrequencies | None = None
+    by_label: tuple[str, LabelReport] | None = None
 
 
 class FittedModel(abc.ABC):

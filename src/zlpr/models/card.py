@@ -5,26 +5,21 @@ from typing import TYPE_CHECKING
 
 from zlpr import __version__
 from zlpr._counted import counted
-from zlpr._escape import for_markdown, for_markdown_code
+from zlpr._escape import for_markdown, for_markdown_code, for_terminal
 from zlpr.data import Columns
 from zlpr.decoding import SetPosterior
 from zlpr.decoding.with_ancestors import bare
 from zlpr.metrics import Empty
-from zlpr.metrics.table import figure_rows, in_words
+from zlpr.metrics.table import figure_rows, in_words, shown
 from zlpr.models.registry import NO_LOSS
 
 if TYPE_CHECKING:
     from zlpr.models.base import FittedModel, TrainingRecord
 
-_USE_OF_TEXTS = (
-    "```python",
-    "import zlpr",
-    "",
-    'model = zlpr.load("PATH OF THIS FOLDER")',
-    'model.predict(["a text"])        # label names',
-    'model.predict_proba(["a text"])  # probabilities, calibrated on validation data',
-    "```",
-)
+MOST_ROWS = 100
+"""Labels with a row of the table, the most frequent in training."""
+
+EXAMPLE = "a short text"
 _USE_OF_TABLES = (
     "```bash",
     "zlpr predict PATH_OF_THIS_FOLDER --file TABLE.csv  # with the columns named below",
@@ -50,6 +45,7 @@ def model_card(model: "FittedModel") -> str:
             "library_name: zlpr",
             f"pipeline_tag: {'text' if columns.features is None else 'tabular'}-classification",
             "tags: [multi-label, zlpr]",
+            "license: unknown  # yours to say; the training data's terms may bind it",
             "---",
             "",
             f"# Multi-label classifier trained on {for_markdown(str(name))}",
@@ -58,9 +54,13 @@ def model_card(model: "FittedModel") -> str:
             f"{counted(len(model.label_names), 'label')}, trained "
             f"{_trained_with(record)}by zlpr {__version__} in {record.seconds:.1f} seconds.",
             "",
+            "## Intended use",
+            "",
+            *_intended(columns),
+            "",
             "## Use",
             "",
-            *(_USE_OF_TEXTS if columns.features is None else _USE_OF_TABLES),
+            *(_use_of_texts(model) if columns.features is None else _USE_OF_TABLES),
             "",
             "## Data",
             "",
@@ -84,15 +84,64 @@ def model_card(model: "FittedModel") -> str:
             "",
             "- It knows the labels of its training data only, and data of that kind only.",
             "- Probabilities are calibrated on the validation data; elsewhere they may be off.",
-            "- A rare label's figures rest on few samples; look at the per-label table of",
-            "  `zlpr evaluate` before relying on one.",
+            "- A rare label's figures rest on few samples; look at its row below, and at",
+            "  `zlpr evaluate` on your own data, before relying on one.",
             "",
             "## Labels",
             "",
-            ", ".join(map(for_markdown, model.label_names)),
+            *_labels(model),
             "",
         ]
     )
+
+
+def _intended(columns: Columns) -> list[str]:
+    """What the model is for, and what it is not for."""
+    inputs = "texts" if columns.features is None else "rows of a table"
+    return [
+        f"It gives {inputs} like those of its training data any number of the labels below, to",
+        "sort, search or count them. It is not meant for other kinds of data, nor to decide alone",
+        "where a wrong label harms somebody: there, let a person look at its probabilities.",
+    ]
+
+
+def _use_of_texts(model: "FittedModel") -> list[str]:
+    """Code to start from, with what this model answers."""
+    from zlpr.models.answers import answer
+
+    said = answer(model, [EXAMPLE])[0]
+    names = [for_terminal(repr(name)).replace("```", "") for name in model.label_names]
+    chosen = ", ".join(names[i] for i in said.chosen) or "no label"
+    best = max(said.probabilities, key=lambda i: said.probabilities[i])
+    probable = f"{names[best]} {shown(said.probabilities[best])}"
+    return [
+        "```python",
+        "import zlpr",
+        "",
+        'model = zlpr.load("PATH OF THIS FOLDER")',
+        f'model.predict(["{EXAMPLE}"])  # {chosen}',
+        f'model.predict_proba(["{EXAMPLE}"])  # the highest: {probable}',
+        "```",
+    ]
+
+
+def _labels(model: "FittedModel") -> list[str]:
+    """A row per label, the most frequent in training first; names alone where nothing is known."""
+    record, names = model.record, [for_markdown(name) for name in model.label_names]
+    if record.frequencies is None:
+        return [", ".join(names)]
+    counts = [int(count) for count in record.frequencies.counts]
+    order = sorted(range(len(names)), key=lambda i: -counts[i])[:MOST_ROWS]
+    headers, cells = ["label", "training samples"], [[names[i], f"{counts[i]:,}"] for i in order]
+    if record.by_label is not None:
+        part, report = record.by_label
+        headers += [f"{part} samples", f"F1 on {part}"]
+        for row, i in zip(cells, order, strict=True):
+            row += [f"{int(report.support[i]):,}", shown(float(report.f1[i]))]
+    table = [headers, ["---", *["--:"] * (len(headers) - 1)], *cells]
+    rest = [names[i] for i in set(range(len(names))) - set(order)]
+    more = ["", f"And {', '.join(sorted(rest))}."] if rest else []
+    return [*(f"| {' | '.join(row)} |" for row in table), *more]
 
 
 def _trained_with(record: "TrainingRecord") -> str:
@@ -117,8 +166,8 @@ def _estimates(model: "FittedModel") -> str:
     by_sets = isinstance(model.calibrator, SetPosterior)
     words = "the marginals of a posterior over label sets" if by_sets else "a calibrator per label"
     losses = chosen.get("log_loss", {})
-    shown = ", ".join(f"`{name}` {loss:.4f}" for name, loss in losses.items())
-    compared = f" (log loss on validation data, cross-fitted: {shown})" if shown else ""
+    told = ", ".join(f"`{name}` {loss:.3f}" for name, loss in losses.items())
+    compared = f" (log loss on validation data, cross-fitted: {told})" if told else ""
     return f"Probabilities are those of {words}{compared}."
 
 
@@ -154,4 +203,4 @@ def _figures(metrics: Mapping[str, Mapping[str, float]], empty: Empty) -> list[s
 
 
 def _show(value: object) -> str:
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
+    return f"{value:.2f}" if isinstance(value, float) else str(value)

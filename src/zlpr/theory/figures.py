@@ -5,12 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from zlpr._atomic import replacing
+from zlpr._palette import COLOURS, GREY, look_of
 from zlpr.metrics import PAPER_METRICS, info
 from zlpr.theory.link import LinkPoint
 from zlpr.theory.regret import Regret
 from zlpr.theory.terms import Shares
-
-BLUE, ORANGE, GREY = "#0b6e99", "#d9730d", "#9b9a97"
 
 
 def dependence_figure(
@@ -19,24 +18,26 @@ def dependence_figure(
     """The first label's score under each loss, while the marginals stay fixed."""
     figure, axes = _axes(1)
     for name, values in scores.items():
-        axes[0].plot(dependences, values, label=name, linewidth=2)
+        axes[0].plot(dependences, values, **_style(name), markevery=4)
     axes[0].set_xlabel("dependence of the first two labels (marginals stay as they are)")
     axes[0].set_ylabel("score of the first label at the minimum")
-    axes[0].legend(frameon=False)
+    _name_lines(axes[0], {name: (values[-1], look_of(name).hex) for name, values in scores.items()})
     _save(figure, path)
 
 
 def link_figure(points: Sequence[LinkPoint], path: Path) -> None:
     """The slope c of sigma(c s) against the number of labels, a line per probability."""
     figure, axes = _axes(1)
-    for probability in sorted({point.probability for point in points}):
+    ends = {}
+    for number, probability in enumerate(sorted({point.probability for point in points})):
         line = [point for point in points if point.probability == probability]
         axes[0].plot(
             [point.labels for point in line],
             [point.slope for point in line],
-            label=f"P(label) = {probability:g}",
+            color=COLOURS[number],
             linewidth=2,
         )
+        ends[f"P = {probability:g}"] = (line[-1].slope, COLOURS[number])
     axes[0].set_xscale("log")
     axes[0].axhline(1, color=GREY, linestyle=":")
     axes[0].axhline(2, color=GREY, linestyle=":")
@@ -47,7 +48,7 @@ def link_figure(points: Sequence[LinkPoint], path: Path) -> None:
     axes[0].set_ylim(0.95, 2.12)
     axes[0].set_xlabel("number of labels")
     axes[0].set_ylabel("slope c in σ(c·s) = P(label)")
-    axes[0].legend(frameon=False, loc="center left", bbox_to_anchor=(0.02, 0.62))
+    _name_lines(axes[0], ends)
     _save(figure, path)
 
 
@@ -59,22 +60,22 @@ def terms_figure(shares: Sequence[Shares], path: Path) -> None:
         ("of_gradient", "share of the gradient\non negatives"),
         ("on_positive", "gradient on each positive,\nas share of the whole"),
     ]
+    ends: dict[str, tuple[float, str]] = {}
     for axis, (field, title) in zip(axes, panels, strict=True):
-        for name, colour in (("bce", ORANGE), ("zlpr", BLUE)):
+        for name in ("bce", "zlpr"):
             line = [share for share in shares if share.loss == name]
             values = [
                 (1 - share.of_gradient) / 2 if field == "on_positive" else getattr(share, field)
                 for share in line
             ]
-            axis.plot(
-                [share.negatives for share in line], values, color=colour, label=name.upper(),
-                linewidth=2,
-            )  # fmt: skip
+            axis.plot([share.negatives for share in line], values, **_style(name), markevery=3)
+            if axis is axes[-1]:
+                ends[name] = (values[-1], look_of(name).hex)
         axis.set_xscale("log")
         axis.set_title(title, fontsize=10)
         axis.set_xlabel("negative labels")
         axis.set_ylim(-0.02, 1.02)
-    axes[0].legend(frameon=False, loc="lower right")
+    _name_lines(axes[-1], ends)
     _save(figure, path)
 
 
@@ -84,13 +85,12 @@ def regret_figure(found: Sequence[Regret], path: Path) -> None:
     figure, axes = _axes(6)
     losses = list(dict.fromkeys(regret.loss for regret in found))
     for axis, metric in zip(axes, PAPER_METRICS, strict=True):
-        for number, loss in enumerate(losses):
+        for loss in losses:
             line = [r for r in found if r.loss == loss and r.metric == metric]
             if line:
                 axis.errorbar(
                     [r.dependence for r in line], [r.mean for r in line], [r.error for r in line],
-                    label=loss, color=_colour(number, loss), linewidth=3 if loss == "zlpr" else 1.4,
-                    zorder=3 if loss == "zlpr" else 2, capsize=2,
+                    label=loss, capsize=2, **_style(loss, markersize=4),
                 )  # fmt: skip
         axis.set_title(info(metric).words, fontsize=10)
         axis.set_yscale("symlog", linthresh=1)
@@ -107,10 +107,22 @@ def regret_figure(found: Sequence[Regret], path: Path) -> None:
     _save(figure, path)
 
 
-def _colour(number: int, loss: str) -> Any:
-    import matplotlib as mpl
+def _style(loss: str, **more: Any) -> dict[str, Any]:
+    """A loss's colour, marker and dash, the same as in every figure; ZLPR drawn on top."""
+    look = look_of(loss)
+    weight = {"linewidth": 2.6, "zorder": 3} if loss == "zlpr" else {"linewidth": 1.6, "zorder": 2}
+    return {"color": look.hex, "marker": look.marker, "linestyle": look.dash, **weight, **more}
 
-    return BLUE if loss == "zlpr" else mpl.colormaps["tab20"](number % 20)
+
+def _name_lines(axis: Any, ends: Mapping[str, tuple[float, str]]) -> None:
+    """Names beside the lines' ends, in their colours, so far apart that all can be read."""
+    bottom, top = axis.get_ylim()
+    last = -1.0
+    for name, (value, colour) in sorted(ends.items(), key=lambda item: item[1][0]):
+        last = max((value - bottom) / (top - bottom), last + 0.06)
+        axis.text(
+            1.02, last, name, color=colour, transform=axis.transAxes, va="center", fontsize=10
+        )
 
 
 def _axes(panels: int) -> tuple[Any, list[Any]]:

@@ -14,7 +14,7 @@ from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr._memory import require_memory
 from zlpr.data import Dataset
-from zlpr.metrics import LabelFrequencies
+from zlpr.metrics import LabelFrequencies, label_report
 from zlpr.models.base import FittedModel, TrainingRecord
 from zlpr.models.registry import kind_of
 from zlpr.training.base import ProgressCallback, ReadInputs, Trained, TrainingProgress
@@ -219,6 +219,8 @@ def _recorded(
     model = trained.model
     frequencies = LabelFrequencies.of(parts.train.labels)
     figures = judge(config.scored_as, model.decoder, judged, config.convention, frequencies)
+    name, last = list(judged.items())[-1]
+    report = label_report(last.truth, last.decided(model.decoder), empty=config.convention)
     model.record = TrainingRecord(
         loss=config.loss,
         loss_params={
@@ -232,6 +234,7 @@ def _recorded(
         seconds=seconds,
         decision={**choice.to_dict(), "probabilities": probabilities.to_dict()},
         frequencies=frequencies,
+        by_label=(name, report),
     )
     return FitResult(
         model=model,
