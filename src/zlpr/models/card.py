@@ -60,7 +60,7 @@ def model_card(model: "FittedModel") -> str:
             "",
             "## Use",
             "",
-            *(_use_of_texts(model) if columns.features is None else _USE_OF_TABLES),
+            *(_use_of_texts(model) if columns.num_features is None else _USE_OF_TABLES),
             "",
             "## Data",
             "",
@@ -112,8 +112,10 @@ def _use_of_texts(model: "FittedModel") -> list[str]:
     said = answer(model, [EXAMPLE])[0]
     names = [for_terminal(repr(name)).replace("```", "") for name in model.label_names]
     chosen = ", ".join(names[i] for i in said.chosen) or "no label"
-    best = max(said.probabilities, key=lambda i: said.probabilities[i])
-    probable = f"{names[best]} {shown(said.probabilities[best])}"
+    probable = "none, no label is a candidate"
+    if said.probabilities:
+        best = max(said.probabilities, key=lambda i: said.probabilities[i])
+        probable = f"{names[best]} {shown(said.probabilities[best])}"
     return [
         "```python",
         "import zlpr",
