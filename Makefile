@@ -12,7 +12,7 @@ COMPILE := $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true # some files
 WORKERS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test format lint types contracts pytest figures docs build clean
+.PHONY: help demo test format lint types contracts pytest figures pictures docs build clean
 
 help:
 	@sed -n '1,/^$$/s/^# //p' Makefile
@@ -36,6 +36,11 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 
 demo: $(VENV)/.installed-demo
 	$(BIN)/zlpr compare
+	@echo
+	@echo "Next, with texts and labels of your own (CSV, JSON Lines, Parquet, ...):"
+	@echo "    $(BIN)/zlpr train YOUR-FILE.csv --out my-model"
+	@echo "    $(BIN)/zlpr predict my-model \"a text\""
+	@echo "or 'source $(BIN)/activate' once, and then just: zlpr --help"
 
 test: format lint types contracts pytest
 
@@ -59,8 +64,11 @@ pytest: $(VENV)/.installed-dev
 figures: $(VENV)/.installed-dev
 	$(BIN)/zlpr theory --out docs/figures
 
+pictures: $(VENV)/.installed-dev
+	$(BIN)/python docs/pictures.py
+
 docs: $(VENV)/.installed-dev
-	$(BIN)/mkdocs build --strict
+	$(BIN)/python docs/build.py site
 
 build: $(VENV)/.installed-dev
 	$(BIN)/python -m build

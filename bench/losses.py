@@ -1,7 +1,6 @@
 """Speed and memory of ZLPR over a grid of shapes, as ratios within one run.
 
     python bench/losses.py --out grid.json                    # measure, print, judge
-    python bench/losses.py --out grid.json --plot grid.png    # draw what is there
     python bench/losses.py --out grid.json --compile          # compiled against eager, too
     python bench/losses.py --device cuda                      # on a card; without bars on memory
 
@@ -145,8 +144,6 @@ def main() -> int:
         print_table(points)
     else:
         print_report(points, record.rest, verdicts)
-    if args.plot:
-        draw(points, args.plot)
     return 0 if all(verdict.is_met for verdict in verdicts) else 1
 
 
@@ -156,7 +153,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, help="JSON file to keep and to go on from")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument("--table", action="store_true", help="print a short table in Markdown")
-    parser.add_argument("--plot", type=Path, help="write a heat map of the grid, SVG or PNG")
     parser.add_argument("--compile", action="store_true", help="torch.compile against eager")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--threads", type=int, default=2)
@@ -451,42 +447,33 @@ def judge_memory(rest: dict[str, object]) -> list[Verdict]:
     ]
 
 
-def draw(points: list[Point], path: Path) -> None:
-    """A heat map: the worst kind of targets, of BCE's and of the circulating version's time."""
-    import matplotlib.pyplot as plt
+def in_words(low: float, high: float) -> str:
+    """A span of ratios of times as people say it: how many times faster or slower."""
+    if low >= 1.0:
+        return f"{_span(low, high)} times slower"
+    if high <= 1.0:
+        return f"{_span(1 / high, 1 / low)} times faster"
+    if low > 0.9 and high < 1.11:
+        return "as fast"
+    return f"{high:.1f} times slower to {1 / low:.1f} times faster"
 
-    shapes = sorted({(p.samples, p.labels) for p in points}, key=lambda s: (s[0] * s[1], s))
-    densities = sorted({p.density for p in points})
-    figure, panels = plt.subplots(1, 2, figsize=(9, 7), sharey=True, layout="constrained")
-    for panel, name, limit in zip(panels, ("of_bce", "of_snippet"), (3.0, 1.0), strict=True):
-        table = [
-            [max(getattr(p, name) for p in points if (p.samples, p.labels) == s and p.density == d)
-             for d in densities]
-            for s in shapes
-        ]  # fmt: skip
-        panel.imshow(table, aspect="auto", cmap="RdYlGn_r", vmin=0.0, vmax=limit)
-        for row, values in enumerate(table):
-            for column, value in enumerate(values):
-                panel.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=7)
-        panel.set_xticks(range(len(densities)), [f"{100 * d:g} %" for d in densities])
-        panel.set_xlabel("positive cells")
-        panel.set_title("of BCE's time" if name == "of_bce" else "of the circulating version's")
-    panels[0].set_yticks(range(len(shapes)), [f"{b} x {n:,}" for b, n in shapes])
-    panels[0].set_ylabel("batch x labels")
-    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+def _span(low: float, high: float) -> str:
+    first, last = f"{low:.1f}", f"{high:.1f}"
+    return first if first == last else f"{first} to {last}"
 
 
 def print_table(points: list[Point]) -> None:
-    """By shape, over all densities: from the lowest to the highest ratio, in Markdown."""
-    heads = [f"{kind}, of BCE's time" for kind in KINDS]
-    print("| batch x labels", *heads, "all, of the circulating version's", sep=" | ", end=" |\n")
+    """By shape, over all densities, how many times faster or slower, in Markdown."""
+    heads = [f"{kind} targets, against BCE" for kind in KINDS]
+    print("| batch x labels", *heads, "all, against the usual ZLPR", sep=" | ", end=" |\n")
     print("|---" * (2 + len(KINDS)) + "|")
     shapes = sorted({p.place[:2] for p in points}, key=lambda s: (s[0] * s[1], s))
     for shape in shapes:
         here = [p for p in points if p.place[:2] == shape]
         cells = [[p.of_bce for p in here if p.kind == kind] for kind in KINDS]
         cells.append([p.of_snippet for p in here])
-        spans = (f"{min(values):.2f} to {max(values):.2f}" for values in cells)
+        spans = (in_words(min(values), max(values)) for values in cells)
         print(f"| {shape[0]} x {shape[1]:,}", *spans, sep=" | ", end=" |\n")
 
 

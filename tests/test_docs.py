@@ -1,9 +1,5 @@
 """The documentation tells the truth: its code runs, its links and references resolve."""
 
-import re
-import subprocess
-import sys
-
 import pytest
 
 from tests.code_blocks import ROOT, blocks_of, run_page
@@ -17,28 +13,6 @@ WITH_CODE = [
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: str(page.relative_to(ROOT / "docs")))
 def test_every_block_of_a_page_runs(page, tmp_path):
     assert run_page(page, tmp_path) > 0
-
-
-def test_the_site_builds_strictly(tmp_path):
-    built = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
-    assert built.returncode == 0, built.stderr[-3000:]
-    loss = (tmp_path / "concepts" / "loss" / "index.html").read_text(encoding="utf-8")
-    assert "<math" in loss  # formulas are rendered, not left as LaTeX
-    assert "arithmatex" not in loss
-    commands = (tmp_path / "reference" / "cli" / "index.html").read_text(encoding="utf-8")
-    for option in ("--plot", "--raw", "--mirror", "--method"):  # of zlpr data's four actions
-        assert option in commands, option
-    assert 'id="zlpr-data-split"' in commands
-    assert 'src="playground/index.html"' in (tmp_path / "index.html").read_text(encoding="utf-8")
-    page = (tmp_path / "playground" / "index.html").read_text(encoding="utf-8")
-    for name in re.findall(r'(?:src|href)="([\w.]+)"', page):
-        assert (tmp_path / "playground" / name).is_file(), name
-    assert (tmp_path / "playground" / "model.js").stat().st_size < 300_000
 
 
 def test_the_table_of_frameworks_has_the_versions_that_are_installed():
@@ -65,7 +39,7 @@ def test_the_table_of_frameworks_has_the_versions_that_are_installed():
 
 
 @pytest.mark.parametrize(
-    "picture", sorted((ROOT / "docs" / "figures").iterdir()), ids=lambda picture: picture.name
+    "picture", sorted((ROOT / "docs" / "figures").glob("*.*")), ids=lambda picture: picture.name
 )
 def test_every_picture_is_on_a_page(picture):
     shown = [page for page in PAGES if f"figures/{picture.name})" in page.read_text("utf-8")]

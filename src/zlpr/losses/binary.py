@@ -189,10 +189,10 @@ def asymmetric_polynomial_loss(
 
     $$\ell(s, y) = \sum_l w_l \Big( u_l\,y_l (1 - p_l)^{\gamma_+} \big( -\log p_l
                  - \epsilon_1 (1 - p_l) - \tfrac{\epsilon_2}{2} (1 - p_l)^2 \big)
-                 - (1 - y_l)\,q_l^{\gamma_-} \log(1 - q_l) \Big), \quad q = \max(p - m, 0)$$
+                 - (1 - y_l)\,q_l^{\gamma_-} \log(1 - q_l) \Big)$$
 
-    $-\log p = \sum_m (1 - p)^m / m$, of which the first two terms get the weights
-    $1 - \epsilon_1$ and $(1 - \epsilon_2) / 2$: by default 0 and 1.75. Decides at 0. With
+    with $q = \max(p - m, 0)$. Of $-\log p = \sum_m (1 - p)^m / m$ the first two terms get the
+    weights $1 - \epsilon_1$ and $(1 - \epsilon_2) / 2$: by default 0 and 1.75. Decides at 0. With
     `first=0, second=0` this is `asymmetric_loss`.
 
     Args:

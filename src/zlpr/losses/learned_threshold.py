@@ -30,8 +30,9 @@ def hbm_loss(
     r"""HBM without the hierarchy: ZLPR with a learnable threshold, a bias and a margin.
 
     $$\ell(s, y) = \log\Big(1 + \sum_{i \in P} w_i\,u_i\,e^{d_i}\Big)
-                 + \log\Big(1 + \sum_{j \in N} w_j\,e^{d_j}\Big),\quad
-    d_i = t - s_i + \alpha\,\mathrm{std}_P(s),\; d_j = s_j - t + \alpha\,\mathrm{std}_N(s)$$
+                 + \log\Big(1 + \sum_{j \in N} w_j\,e^{d_j}\Big)$$
+
+    $$d_i = t - s_i + \alpha\,\mathrm{std}_P(s),\; d_j = s_j - t + \alpha\,\mathrm{std}_N(s)$$
 
     over the terms with $\sigma(2d) > m$. The standard deviations (of the sample's positive and of
     its negative scores) carry no gradient. Decides at the threshold t.

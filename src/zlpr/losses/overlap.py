@@ -204,8 +204,9 @@ def sigmoid_f1_loss(
 ) -> Tensor:
     r"""sigmoidF1: one minus the macro F1 of a batch, with probabilities for predictions.
 
-    $$\ell = \frac{1}{L} \sum_l w_l \Big(1 - \frac{2\,tp_l}{2\,tp_l + fn_l + fp_l}\Big), \quad
-    tp_l = \sum_k p_{kl}\,y_{kl},\; fn_l = \sum_k (1 - p_{kl})\,y_{kl},\;
+    $$\ell = \frac{1}{L} \sum_l w_l \Big(1 - \frac{2\,tp_l}{2\,tp_l + fn_l + fp_l}\Big)$$
+
+    $$tp_l = \sum_k p_{kl}\,y_{kl},\; fn_l = \sum_k (1 - p_{kl})\,y_{kl},\;
     fp_l = \sum_k p_{kl} (1 - y_{kl})$$
 
     k runs over the samples of the batch, $p = \sigma(s)$. Decides at 0.

@@ -245,8 +245,9 @@ def circle_loss(
     r"""Circle loss: LSEP that weighs each label by how far it is from its optimum.
 
     $$\ell(s, y) = \log\Big(1 + \sum_{j \in N} e^{\gamma\,a_j (s_j - m)}
-                   \sum_{i \in P} e^{-\gamma\,a_i (s_i - (1 - m))}\Big),\quad
-    a_j = \max(0, s_j + m),\; a_i = \max(0, 1 + m - s_i)$$
+                   \sum_{i \in P} e^{-\gamma\,a_i (s_i - (1 - m))}\Big)$$
+
+    $$a_j = \max(0, s_j + m),\; a_i = \max(0, 1 + m - s_i)$$
 
     The weights a carry no gradient. Only ranks. It was made for similarities in [-1, 1], where a
     larger `gamma` (64 and more) is usual.

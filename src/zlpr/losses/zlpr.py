@@ -40,8 +40,8 @@ def zlpr_loss(
                  + \log\Big(1 + \sum_l w_l\,(1 - y_l)\,e^{(s_l - s_0) / t}\Big)$$
 
     with label weights $w$, positive weights $u$, the threshold $s_0$ (TLPR) and the temperature
-    $t$ (FZLPR), all of which may be left out. Labels are predicted where $s_l > s_0$: at zero,
-    without any search.
+    $t$ (FZLPR), all of which may be left out. Labels are predicted where $s_l > s_0$: at zero
+    unless another threshold is given or fitted.
 
     Args:
         scores: Shape (..., L). An impossible label may have the score -inf.
