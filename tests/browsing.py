@@ -1,6 +1,7 @@
 """What all tests in a real browser share: which one, what they need, and how ink shows on paper."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -35,3 +36,17 @@ def contrast(page, selector):
         }""",
         selector,
     )
+
+
+AXE = Path(__file__).parent / "axe" / "axe.min.js"
+
+
+def serious_findings(page):
+    """What axe finds wrong with a page as it stands, of what it calls serious or critical."""
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run()")["violations"]
+    return [
+        f"{finding['id']}: {finding['nodes'][0]['html'][:120]}"
+        for finding in found
+        if finding["impact"] in {"serious", "critical"}
+    ]

@@ -55,5 +55,7 @@ def look_of(loss: str) -> Look:
     name = re.split(r"[^a-z0-9_]", loss.casefold())[0]
     known = name in _LOSSES
     place = _LOSSES.index(name) if known else zlib.crc32(loss.encode()) % 100
-    dash = place // len(COLOURS) + (known and name != loss.casefold())
-    return Look(place % len(COLOURS), _MARKERS[place % len(_MARKERS)], _DASHES[dash % len(_DASHES)])
+    round_ = place // len(COLOURS)
+    turned = (place + 2 * round_) % len(COLOURS)  # no two rounds begin with the same colour
+    dash = round_ + (known and name != loss.casefold())
+    return Look(turned, _MARKERS[turned - round_], _DASHES[dash % len(_DASHES)])

@@ -4,7 +4,7 @@ import functools
 
 import pytest
 
-from tests.browsing import IN_A_BROWSER, contrast
+from tests.browsing import IN_A_BROWSER, contrast, serious_findings
 from tests.compare.synthetic import grid, record
 from zlpr.compare.folder import Selection
 from zlpr.compare.report import write_report
@@ -96,3 +96,19 @@ def test_printing_opens_every_section(open_page):
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert page.evaluate("[...document.querySelectorAll('details')].every(d => d.open)")
     assert len(page.pdf()) > 10_000
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_nobody_is_shut_out(open_page, width, scheme):
+    page = open_page(width=width, scheme=scheme)
+    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    assert serious_findings(page) == []
+
+
+def test_one_data_set_begins_with_a_verdict_and_has_no_wins(open_page):
+    page = open_page()
+    assert page.locator("p.lead").inner_text().startswith("On toy the loss ")
+    assert page.locator("#wins").count() == 0
+    assert page.locator(".hero svg").is_visible()
+    assert not page.locator(".more svg").first.is_visible()  # the rest is in folds

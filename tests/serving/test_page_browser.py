@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from playwright import sync_api
 
-from tests.browsing import IN_A_BROWSER, contrast
+from tests.browsing import IN_A_BROWSER, contrast, serious_findings
 from tests.models import fitted
 from tests.serving import words
 from tests.serving.running import running
@@ -370,3 +370,12 @@ def test_without_data_or_a_second_model_the_tabs_say_what_to_do(open_page, model
             page.locator(f"#{tab} code:visible").first.wait_for()
             assert "zlpr serve first" in page.locator(f"#{tab} code:visible").first.inner_text()
         page.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_nobody_is_shut_out(open_page, width, scheme):
+    page = open_page(width=width, scheme=scheme)
+    for tab in ("try", "threshold", "errors", "labels"):
+        settle(page, tab)
+        assert serious_findings(page) == []

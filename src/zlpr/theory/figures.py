@@ -28,7 +28,6 @@ def dependence_figure(
 def link_figure(points: Sequence[LinkPoint], path: Path) -> None:
     """The slope c of sigma(c s) against the number of labels, a line per probability."""
     figure, axes = _axes(1)
-    ends = {}
     for number, probability in enumerate(sorted({point.probability for point in points})):
         line = [point for point in points if point.probability == probability]
         axes[0].plot(
@@ -37,7 +36,11 @@ def link_figure(points: Sequence[LinkPoint], path: Path) -> None:
             color=COLOURS[number],
             linewidth=2,
         )
-        ends[f"P = {probability:g}"] = (line[-1].slope, COLOURS[number])
+        middle = min(line, key=lambda point: abs(point.slope - 1.5))
+        axes[0].annotate(
+            f"P = {probability:g}", (middle.labels, middle.slope), xytext=(7, -4),
+            textcoords="offset points", color=COLOURS[number],
+        )  # fmt: skip
     axes[0].set_xscale("log")
     axes[0].axhline(1, color=GREY, linestyle=":")
     axes[0].axhline(2, color=GREY, linestyle=":")
@@ -48,7 +51,6 @@ def link_figure(points: Sequence[LinkPoint], path: Path) -> None:
     axes[0].set_ylim(0.95, 2.12)
     axes[0].set_xlabel("number of labels")
     axes[0].set_ylabel("slope c in σ(c·s) = P(label)")
-    _name_lines(axes[0], ends)
     _save(figure, path)
 
 
