@@ -12,7 +12,7 @@ COMPILE := $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true # some files
 WORKERS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test format lint types contracts pytest figures pictures docs build clean
+.PHONY: help demo test format lint types contracts pytest figures pictures accessibility docs build clean
 
 help:
 	@sed -n '1,/^$$/s/^# //p' Makefile
@@ -66,6 +66,9 @@ figures: $(VENV)/.installed-dev
 
 pictures: $(VENV)/.installed-dev
 	$(BIN)/python docs/pictures.py
+
+accessibility: $(VENV)/.installed-dev
+	ZLPR_EVERY_PAGE=1 OMP_NUM_THREADS=1 $(BIN)/pytest tests/test_site.py -k read
 
 docs: $(VENV)/.installed-dev
 	$(BIN)/python docs/build.py site
