@@ -3,8 +3,8 @@
     python bench/memory.py [--json]
 
 Each fit has a process of its own, on random sparse features with three labels per sample. The peak
-is of the resident size, beyond what was there before the fit. A training is refused where the estimate
-exceeds what is free: it should be near the peak, and rather above it.
+is of the resident size, beyond what was there before the fit. A training is refused where the
+estimate exceeds what is free: it should be near the peak, and rather above it.
 """
 
 import argparse
