@@ -2,9 +2,9 @@
 
     python bench/memory.py [--json]
 
-Each fit has a process of its own, on random sparse features with three labels a sample. The peak is
-of the resident size, beyond what was there before the fit. A training is refused where the estimate
-exceeds what is free: it should be near the peak, and rather above it.
+Each fit has a process of its own, on random sparse features with three labels per sample. The peak
+is of the resident size, beyond what was there before the fit. A training is refused where the
+estimate exceeds what is free: it should be near the peak, and rather above it.
 """
 
 import argparse
@@ -91,7 +91,7 @@ def estimated(train: Dataset, validation: Dataset, config: TrainingConfig) -> in
 
 
 def make(random: np.random.Generator, samples: int, features: int, labels: int) -> Dataset:
-    """Random sparse features, three labels a sample."""
+    """Random sparse features, three labels per sample."""
     density = min(1.0, 30 / features)
     matrix = sparse.random(samples, features, density, "csr", np.float32, random_state=random)
     rows, columns = np.repeat(np.arange(samples), 3), random.integers(0, labels, 3 * samples)

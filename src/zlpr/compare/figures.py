@@ -532,7 +532,7 @@ def hero(results: Results) -> Figure | None:
     rows = [x for x in reversed(results.losses) if any(x in found for found in columns.values())]
     if not rows:
         return None
-    figure, axes = _axes(0.95 + 0.3 * len(rows), width=1.9 * WIDTH)
+    figure, axes = _axes(0.95 + 0.3 * len(rows), width=1.3 * WIDTH)
     for (decoding, found), offset in zip(columns.items(), (0.15, -0.15), strict=True):
         for y, loss in enumerate(rows):
             if loss in found:
