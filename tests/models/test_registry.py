@@ -35,3 +35,8 @@ def test_the_kinds_and_their_settings_load_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_only_training_chooses_a_model_by_the_data():
+    with pytest.raises(UserError, match="name the model here, linear for fewer than 500 labels"):
+        registry.kind_of("auto")

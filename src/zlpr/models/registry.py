@@ -160,6 +160,11 @@ def kind_of(model: str) -> ModelKind:
     """
     name, colon, argument = str(model).partition(":")
     kind = _KINDS.get(name)
+    if model == "auto":
+        raise UserError(
+            "model 'auto': zlpr train alone chooses by the number of labels; name the model here, "
+            "linear for fewer than 500 labels and shortlist for more"
+        )
     if kind is None:
         raise unknown("model", model, (known.usage for known in _KINDS.values()))
     if bool(kind.argument) != bool(argument) or (colon and not kind.argument):
