@@ -91,7 +91,7 @@ COSTS = {
 }
 GROWING = ("BR (BCE)", "LR (LSEP)", "ZLPR", "LP", "CC")
 SIZES = (4, 8, 16, 32, 64, 128)
-BLUE, ORANGE, GREY = "#0b6e99", "#d9730d", "#d3d2d0"
+BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#d3d2d0"
 
 
 def main() -> int:

@@ -4,8 +4,8 @@
 
 const find = (id) => document.getElementById(id);
 const FIGURES = [
-  ["precision", "precision"], ["recall", "recall"], ["micro_f1", "F1 (micro)"],
-  ["macro_f1", "F1 (macro)"], ["subset_accuracy", "subset accuracy"], ["empty_share", "share of empty predictions"],
+  ["precision", "precision"], ["recall", "recall"], ["micro_f1", "Micro-F1"],
+  ["macro_f1", "Macro-F1"], ["subset_accuracy", "subset accuracy"], ["empty_share", "empty predictions"],
 ];
 
 function make(tag, attributes = {}, ...children) {
@@ -395,7 +395,7 @@ class Cuts {  // decisions under cuts that move: a cut that moves touches the ce
   }
 }
 
-const LINES = [["precision", "precision", "c0", "none"], ["recall", "recall", "c1", "6 3"], ["micro_f1", "F1 (micro)", "c2", "none"], ["subset_accuracy", "subset accuracy", "c3", "2 3"]];
+const LINES = [["precision", "precision", "c0", "none"], ["recall", "recall", "c1", "6 3"], ["micro_f1", "Micro-F1", "c2", "none"], ["subset_accuracy", "subset accuracy", "c3", "2 3"]];
 const SVG = "http://www.w3.org/2000/svg";
 function svg(tag, attributes, ...children) {
   const element = document.createElementNS(SVG, tag);
