@@ -188,3 +188,8 @@ def test_settings_for_texts_that_do_nothing_are_told(tmp_path):
     )
     checked = check_data(grid, grid.data)
     assert "toy holds features: analyzer of linear do nothing" in checked.notes
+
+
+def test_a_hierarchy_is_read_with_the_data():
+    assert not find_faults(small(data=(DataSpec("demo", read={"hierarchy": "links.csv"}),)))
+    assert not find_faults(small(data=(DataSpec("demo", read={"hierarchy_separator": "/"}),)))

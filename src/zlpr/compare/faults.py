@@ -121,7 +121,7 @@ def _unknown_losses(entry: DataSpec, grid: Grid) -> Iterator[str]:
 def _data_faults(entry: DataSpec) -> Iterator[str]:
     if entry.path != "demo" and not Path(entry.path).exists():
         yield f"data {entry.title}: {entry.path}: no such file or folder"
-    options = inspect.signature(data.read).parameters
+    options = {*inspect.signature(data.read).parameters, "hierarchy", "hierarchy_separator"}
     for name in entry.read:
         if name not in options:
             yield f"data {entry.title}: no reading option '{name}'"
