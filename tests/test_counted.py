@@ -38,7 +38,7 @@ def test_commands_on_data_of_one_label_and_one_feature(tmp_path, capsys, caplog)
     printed = capsys.readouterr()
     said = printed.out + printed.err + caplog.text
     expected = [
-        *("1 feature a sample", "and 1 test sample", "1 sample of single, 1 label"),
+        *("1 feature per sample", "and 1 test sample", "1 sample of single, 1 label"),
         *("The 1 worst label\n", "1 distinct sample cannot fill 3 parts"),
         *("1 run in", "1 run asked", "left out 1 label of 1 unknown kind"),
     ]

@@ -19,3 +19,8 @@ def test_no_two_losses_look_alike():
 
 def test_names_that_are_no_losses_keep_their_look():
     assert look_of("my loss") == look_of("my loss")
+
+
+def test_a_label_of_any_name_has_a_look():
+    looks = [look_of(f"run {number}") for number in range(500)]
+    assert {look.colour for look in looks} == set(range(len(COLOURS)))

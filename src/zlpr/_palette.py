@@ -58,4 +58,4 @@ def look_of(loss: str) -> Look:
     round_ = place // len(COLOURS)
     turned = (place + 2 * round_) % len(COLOURS)  # no two rounds begin with the same colour
     dash = round_ + (known and name != loss.casefold())
-    return Look(turned, _MARKERS[turned - round_], _DASHES[dash % len(_DASHES)])
+    return Look(turned, _MARKERS[(turned - round_) % len(_MARKERS)], _DASHES[dash % len(_DASHES)])

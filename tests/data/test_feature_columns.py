@@ -154,7 +154,10 @@ def test_a_column_of_names_is_refused_as_categories(tmp_path):
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"features": ["weight"]}, "no column 'weight' for features; the columns are 'id', 'age'"),
+        (
+            {"features": ["weight"]},
+            r"no column 'weight' for features; did you mean 'height'\? The columns are 'id'",
+        ),
         ({"features": ["x*"]}, r"no column 'x\*' for features"),
         ({"features": ["age"], "text": "colour"}, "a model reads the one or the other"),
         ({"features": ["old", "age"], "labels": ["old"]}, "is read as labels and as features"),

@@ -123,7 +123,7 @@ def test_marginals_of_label_sets_are_the_probabilities_where_they_fit_better(tmp
     assert all(set(names) <= likely[i] for i, names in enumerate(loaded.predict(test.inputs)))
     card = (tmp_path / "model" / "README.md").read_text()
     assert "the marginals of a posterior over label sets" in card
-    assert f"`label_sets` {record['log_loss']['label_sets']:.4f}" in card
+    assert f"`label_sets` {record['log_loss']['label_sets']:.3f}" in card
 
 
 @pytest.mark.parametrize("name", ["feature_count", "feature_threshold"])

@@ -87,7 +87,7 @@ class Shared(TypedDict, total=False):
 
     Attributes:
         label_weight: a number, or one per label.
-        pos_weight: the same for positive labels alone; not for cross entropy and dice2.
+        pos_weight: the same for positive labels alone; not for cross entropy and dice 2.
         ignore_value: targets with this value are unknown and count for nothing.
         reduction: Keras's, "sum_over_batch_size" unless given.
         name: of the loss.

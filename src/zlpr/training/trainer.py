@@ -29,7 +29,7 @@ class MultiLabelTrainer(Trainer):
     loss are those of one process with one large batch:
 
     - a loss that is a mean over samples is divided by the step's samples, once;
-    - a loss over the batch (dice2, two-way, sigmoidF1) is computed from all of the step's scores.
+    - a loss over the batch (dice 2, two-way, sigmoidF1) is computed from all of the step's scores.
       Under accumulation a first pass without gradient collects them, then each accumulation
       step runs again under the same dropout with its share of the scores' gradient: exact, for
       one more forward pass;
