@@ -138,7 +138,7 @@ def test_the_rules_of_choosing_are_stated():
     text = " ".join(method([*RECORDS, made]))
     assert "same budget" in text
     assert "It took 4 trainings per run" in text
-    assert "pos_weight from 1, 2.72, by micro_f1 at its own bound" in text
+    assert "pos_weight from 1, 2.72, by Micro-F1 at its own bound" in text
     assert "8:1:1" in text
     published = " ".join(method([record(split="published")]))
     assert "covers the initialisation alone" in published
@@ -153,7 +153,7 @@ def trained_once(**changes):
 def test_an_encoders_best_epoch_is_said_to_be_chosen():
     text = " ".join(method([trained_once(model="hf:bert-base-uncased")]))
     assert "With the model hf every loss was trained once" in text
-    assert "the epoch that is best by average_precision on validation was kept" in text
+    assert "the epoch that is best by average precision on validation was kept" in text
     assert "nothing was chosen" not in text
     assert "model linear" not in text
     fixed = trained_once(training={"regularisation": 1.0})

@@ -34,6 +34,7 @@ from zlpr.compare.tables import (
     wins_table,
 )
 from zlpr.compare.wording import duration, short
+from zlpr.metrics import info
 from zlpr.metrics.table import in_words
 from zlpr.models.registry import NO_LOSS
 
@@ -205,8 +206,8 @@ def method(records: Sequence[RunRecord]) -> list[str]:
             f"{name} from {', '.join(map(short, values))}" for name, values in loss.choose.items()
         )
         lines.append(
-            f"{label} also chose its {candidates}, by {loss.choose_by} at its own bound on "
-            "validation, and so was trained anew for each candidate."
+            f"{label} also chose its {candidates}, by {info(loss.choose_by).words} at its own bound "
+            "on validation, and so was trained anew for each candidate."
         )
     lines.append(
         "One threshold: the same for all labels, fitted on validation for the metric that it is "
@@ -389,7 +390,7 @@ def _trained_unit(records: Sequence[RunRecord]) -> str:
 def _metrics(records: Sequence[RunRecord]) -> str:
     settings = [record.settings.training for record in records]
     names = {str(s.get("metric") or s.get("decode_metric") or "micro_f1") for s in settings}
-    return ", ".join(sorted(names))
+    return ", ".join(info(name).words for name in sorted(names))
 
 
 def _decode(records: Sequence[RunRecord]) -> str:
