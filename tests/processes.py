@@ -54,9 +54,11 @@ class Command:
         self.process.start()
 
     def wait(self, seconds: float = 240.0) -> int:
-        """Its exit code, negative for a signal."""
+        """Its exit code, negative for a signal; one that hangs is killed, and an error."""
         self.process.join(seconds)
-        assert self.process.exitcode is not None, f"still running after {seconds:g} s"
+        if self.process.exitcode is None:
+            self.process.kill()
+            raise TimeoutError(f"{self.log} does not end")
         return self.process.exitcode
 
     @property
