@@ -6,6 +6,7 @@
     python bench/study.py run fine-tuned --data study-data --work study --english DIR --chinese DIR
     python bench/study.py run extras --data study-data --work study --english DIR --chinese DIR
     python bench/study.py status
+    python bench/study.py cost --data study-data
     python bench/study.py page
 
 DATA holds the folders that `study.toml` names, as their publishers give them; the films come as
@@ -376,6 +377,42 @@ def status(parts: Sequence[str] = (), folder: Path = TABLES) -> None:
             )
 
 
+def cost(data: Path, sets: Sequence[str], losses: Sequence[str], samples: int) -> None:
+    """Processor time of a training that chooses from five values, over that of one with one.
+
+    The whole training, as `zlpr train` does it: features, path, decision and probabilities.
+    """
+    from zlpr.compare.cell import share_inputs
+    from zlpr.training import TrainingConfig
+    from zlpr.training.fitting import fit_parts
+
+    plan = protocol()
+    for entry in plan["data"]:
+        if entry["name"] not in sets:
+            continue
+        spec = DataSpec(str(data / entry["path"]), entry["name"], entry.get("read", {}))
+        grid = Grid((spec,), ("linear",), (LossSpec("zlpr", "zlpr"),), (0,), max_samples=samples)
+        parts = replace(share_inputs(cells(grid)[0]).parts, test=None)
+        for loss in loss_specs(plan, losses):
+            first = {name: values[0] for name, values in loss.choose.items()}
+            used = []
+            for settings in (
+                {"loss_params": first},  # fills caches
+                {"loss_params": first},
+                {"choose": loss.choose},
+            ):
+                config = TrainingConfig(loss=loss.name, **settings)
+                began = time.process_time()
+                found = fit_parts(parts, config)
+                used.append((time.process_time() - began, len(found.history)))
+            (one, fits), (many, more) = used[1:]
+            print(
+                f"{entry['name']} {loss.name}: {fits} fits in {one:.2f} s, with five values "
+                f"{more} in {many:.2f} s: {many / one:.2f} times",
+                flush=True,
+            )
+
+
 def main() -> None:
     """Run one of the steps."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -394,6 +431,11 @@ def main() -> None:
     run.add_argument("--workers", type=int, default=1, help="cells at a time (default 1)")
     run.add_argument("--minutes", type=float, help="start no cell after so long")
     steps.add_parser("status", help="what the CSV holds")
+    dear = steps.add_parser("cost", help="what five values of a parameter cost")
+    dear.add_argument("--data", type=Path, required=True, help="folder that 'data' made")
+    dear.add_argument("--sets", nargs="+", default=["scene", "enron", "arxiv6-title", "goemotions"])
+    dear.add_argument("--losses", nargs="+", default=["zlpr", "bce", "focal", "dice2", "lsep"])
+    dear.add_argument("--samples", type=int, default=3000)
     page = steps.add_parser("page", help="write docs/study.md and its figures from the CSV")
     page.add_argument("--docs", type=Path, default=TABLES.parent, help="folder of the pages")
     args = parser.parse_args()
@@ -406,6 +448,8 @@ def main() -> None:
         run_part(args.part, args.data, args.work, encoders, args)
     elif args.step == "status":
         status()
+    elif args.step == "cost":
+        cost(args.data, args.sets, args.losses, args.samples)
     else:
         from bench import study_page
 

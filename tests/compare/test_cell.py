@@ -123,7 +123,8 @@ def test_a_parameter_is_chosen_as_a_training_chooses_it(path):
     assert made.chosen == fitted.chosen
     assert made.evaluation.test.fitted["micro_f1"] == fitted.figures["test"]["micro_f1"]
     assert made.trainings == 3 + 1  # at last on both parts
-    assert made.first is None and made.chosen_for == {}
+    assert made.first is None
+    assert made.chosen_for == {}
 
 
 def test_the_metric_that_chooses_may_be_a_losss_own(path):
