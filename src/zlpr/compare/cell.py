@@ -356,12 +356,10 @@ def _pick(fitted: _Fitted, shared: SharedInputs) -> _Choice:
     train_labels = shared.parts.train.labels
     if tries and tries[0].validation is not _NOTHING:
         picker = Picker(config, tries, train_labels)
-        every = picker.pick(range(len(tries)))
-        first = None
-        if config.choose:
-            firsts = {name: values[0] for name, values in config.choose.items()}
-            plain = [i for i, one in enumerate(tries) if firsts.items() <= one.chosen.items()]
-            first = picker.pick(plain).evaluation
+        firsts = {name: values[0] for name, values in config.choose.items()}
+        plain = [i for i, one in enumerate(tries) if firsts.items() <= one.chosen.items()]
+        every, alone = picker.pick(range(len(tries)), plain)
+        first = alone.evaluation if config.choose else None
         chosen_for = {
             decided: {name: _python_numbers(tries[i].chosen) for name, i in places.items()}
             for decided, places in every.tries.items()
@@ -370,9 +368,9 @@ def _pick(fitted: _Fitted, shared: SharedInputs) -> _Choice:
     if result.test is None:
         raise AssertionError("a cell has a test part")
     kept = [one.history for one in tries if one.chosen == result.chosen]
-    alone = Picker(config, [Try(result.chosen, result.validation, result.test)], train_labels)
-    alone.keep_rule(config.decision_metric, result.model.decoder)
-    return _Choice(alone.pick([0]), kept)
+    picker = Picker(config, [Try(result.chosen, result.validation, result.test)], train_labels)
+    picker.keep_rule(config.decision_metric, result.model.decoder)
+    return _Choice(picker.pick([0])[0], kept)
 
 
 def end_of_training(

@@ -79,12 +79,25 @@ class Picker:
     _cuts: dict[tuple[int, str], tuple[decoding.Rule, float]] = field(default_factory=dict)
     _rules: dict[tuple[int, str], decoding.Rule] = field(default_factory=dict)
 
-    def pick(self, among: Sequence[int]) -> Picked:
-        """The figures that these tries give, by their places."""
+    def pick(self, *several: Sequence[int]) -> list[Picked]:
+        """The figures that each of several sets of tries gives, by their places.
+
+        The rules of one try are fitted one after the other, for they share what they learn of it.
+        """
+        cuts = [self._best_cuts(among) for among in several]
+        wanted = {(place, name) for cut in cuts for name, place in cut.items()}
+        for place, name in sorted(wanted):
+            self._rule(place, name)
+        return [self._picked(among, cut) for among, cut in zip(several, cuts, strict=True)]
+
+    def _best_cuts(self, among: Sequence[int]) -> dict[str, int]:
+        """For each metric of label sets the try that one threshold makes best."""
+        decided = dict.fromkeys([*DECIDED, metrics.info(self.config.decision_metric)])
+        return {metric.name: self._best(among, metric, self._cut_value) for metric in decided}
+
+    def _picked(self, among: Sequence[int], cut: Mapping[str, int]) -> Picked:
         own = {m.name: self._best(among, m, self._own_value) for m in METRICS if self._has_own(m)}
         main = self.config.decision_metric
-        decided = dict.fromkeys([*DECIDED, metrics.info(main)])
-        cut = {m.name: self._best(among, m, self._cut_value) for m in decided}
         rules = {name: self._rule(place, name) for name, place in cut.items()}
         parts = [
             Decoded(
