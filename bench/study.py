@@ -451,6 +451,7 @@ def main() -> None:
     elif args.step == "cost":
         cost(args.data, args.sets, args.losses, args.samples)
     else:
+        sys.path.insert(0, str(HERE.parent))
         from bench import study_page
 
         study_page.write(args.docs)

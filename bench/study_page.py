@@ -71,7 +71,9 @@ class Part:
 
 def read_part(name: str, folder: Path, plan: Mapping[str, Any]) -> Part:
     """A part as far as it has run."""
-    figures, cells = (study.read_table(path) for path in study.tables_of(name, folder))
+    figures, cells = (
+        _named(name, study.read_table(p), folder) for p in study.tables_of(name, folder)
+    )
     wanted = _wanted(name, plan)
     whole: dict[str, set[str]] = {}
     for data, losses in wanted.items():
@@ -109,6 +111,19 @@ def read_part(name: str, folder: Path, plan: Mapping[str, Any]) -> Part:
     return Part(name, results, seeds, cells, base)
 
 
+def _named(name: str, rows: list[dict[str, str]], folder: Path) -> list[dict[str, str]]:
+    """Rows of fine-tuning at the learning rate that was chosen, under the names of their losses."""
+    if name not in ("fine-tuned", "extras"):
+        return rows
+    rates, kept = study.chosen_rates(folder), []
+    for row in rows:
+        trained, *beside = row["loss"].split("+")
+        loss, _, rate = trained.partition("@")
+        if rates.get((row["data"], loss)) == float(rate):
+            kept.append({**row, "loss": "+".join([loss, *beside])})
+    return kept
+
+
 def _title(row: Mapping[str, str]) -> str:
     """A mode goes by its own name, for it has no loss."""
     return row["model"] if row["loss"] == "none" else row["loss"]
@@ -119,7 +134,9 @@ def _wanted(name: str, plan: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     settings = plan["part"][name]
     losses = tuple(entry["name"] for entry in plan["loss"])
     if settings["model"] == "hf":
-        return {}
+        beside = settings.get("beside", [{}])
+        named = tuple("+".join([x, *y]) for x in settings["losses"] for y in beside)
+        return dict.fromkeys(settings["data"], named)
     found = {}
     for entry in plan["data"]:
         if settings["model"] == "embed" and "encoder" not in entry:
@@ -132,6 +149,8 @@ def _wanted(name: str, plan: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
 def _seeds_asked(name: str, plan: Mapping[str, Any], entry: Mapping[str, Any]) -> int:
     if plan["part"][name]["model"] == "embed":
         return int(plan["seeds"])
+    if plan["part"][name]["model"] == "hf":
+        return int(plan["part"][name]["seeds"])
     return len(study.seeds_of(plan, entry))
 
 
@@ -247,15 +266,20 @@ CLAIMS = (
 
 def judge_claim(part: Part, metric: str, champion: str, *, chosen: bool) -> str:
     """What becomes of a claim that one of the five is best at the own bound."""
-    if len(part.sets) < MIN_DATASETS:
-        return "too few sets" if part.sets else "not run"
+    if not part.sets:
+        return "not run"
     column = Column(metrics.info(metric), "own")
     name = tuned(part, champion) if chosen else champion
     duels = [
         duel(part, name, tuned(part, rival) if chosen else rival, column)
         for rival in FIVE
-        if rival != champion
+        if rival != champion and rival in part.losses
     ]
+    if len(part.sets) < MIN_DATASETS:
+        ahead = sum(
+            all(made.by_set.get(data, 0.0) > 0 for made in duels if made) for data in part.sets
+        )
+        return f"first on {ahead} of {len(part.sets)}: too few sets"
     known = [made for made in duels if made is not None and made.verdict is not None]
     if any(made.verdict.worse >= SURE for made in known if made.verdict):
         return "contradicted"
@@ -271,7 +295,8 @@ def judge_claim(part: Part, metric: str, champion: str, *, chosen: bool) -> str:
 
 def points(value: float, digits: int = 2) -> str:
     """A fraction in points, with its sign."""
-    return f"{100 * value:+.{digits}f}".replace("-", "−")
+    text = f"{100 * value:+.{digits}f}"
+    return (f"{0:.{digits}f}" if float(text) == 0 else text).replace("-", "−")
 
 
 def with_interval(size: Effect) -> str:
@@ -469,6 +494,7 @@ def forest(part: Part, rival: str, path: Path) -> None:
                 100 * made.size.mean, len(sets), xerr=100 * made.size.half, fmt="D",
                 color=VERMILION, markersize=5, linewidth=1.5,
             )  # fmt: skip
+        axis.set_xlim(*_limits(part, name, ours, theirs))
         axis.axvspan(-100 * ROPE, 100 * ROPE, color=GREY, alpha=0.2, linewidth=0)
         axis.axvline(0, color="black", linewidth=0.8)
         axis.set_title(f"{metrics.info(name).title}\n{words}", fontsize=10)
@@ -478,6 +504,22 @@ def forest(part: Part, rival: str, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     drawing.savefig(path, dpi=110, metadata={"Software": None})
     plt.close(drawing)
+
+
+def _limits(part: Part, name: str, ours: str, theirs: str) -> tuple[float, float]:
+    """The same for all decisions of a metric, wide enough for every interval."""
+    ends = [-100 * ROPE, 100 * ROPE]
+    for code in CODES.values():
+        column = Column(metrics.info(name), code)
+        for contest in part.results.contests:
+            a, b = (part.results.get(contest, x, column) for x in (ours, theirs))
+            shared = sorted(set(a) & set(b))
+            if shared:
+                mean = 100 * float(np.mean([a[seed] - b[seed] for seed in shared]))
+                half = smallest_lead(a, b, part.results.test_share(contest, shared))
+                width = 0.0 if half is None else 100 * half
+                ends += [mean - width, mean + width]
+    return 1.05 * min(ends), 1.05 * max(ends)
 
 
 def rank_diagram(part: Part, column: Column, path: Path) -> RankTest | None:
@@ -536,6 +578,8 @@ def page(tables: Path = study.TABLES) -> str:
         if parts[name].sets:
             sections += _findings(parts[name])
     sections += _features(parts)
+    sections += _fine_tuned(parts["fine-tuned"])
+    sections += _extras(parts["extras"], plan)
     sections += _claims(parts)
     for name in ("linear", "frozen"):
         if parts[name].sets:
@@ -550,7 +594,7 @@ def _opening(parts: Mapping[str, Part], plan: Mapping[str, Any]) -> Iterator[str
     told = []
     for name, words in PARTS.items():
         part = parts[name]
-        asked = len(_wanted(name, plan)) or len(plan["part"][name]["data"])
+        asked = len(_wanted(name, plan))
         if not part.sets:
             told.append(f"- **{name}** ({words}): not run yet.")
             continue
@@ -560,14 +604,11 @@ def _opening(parts: Mapping[str, Part], plan: Mapping[str, Any]) -> Iterator[str
             line += f" Not all seeds yet: {', '.join(partial)}."
         told.append(line)
     yield (
-        "**What this page covers.** "
-        + (
-            "It is made of the tables beside it by `python bench/study.py page`, whatever they "
-            "hold. The "
-            "whole protocol is in `bench/study.toml`; of it has run:"
-        )
-        + "\n\n"
+        "**What this page covers.** It is made of the tables beside it, whatever they hold, by "
+        "`python bench/study.py page`. Of the protocol, which is `bench/study.toml`, has run:\n\n"
         + "\n".join(told)
+        + "\n\nFigures of more sets, without these controls, are in [an earlier "
+        "study](study-earlier.md)."
     )
 
 
@@ -694,6 +735,36 @@ def _features(parts: Mapping[str, Part]) -> Iterator[str]:
     )
 
 
+def _fine_tuned(part: Part) -> Iterator[str]:
+    """Every set's table, and ZLPR against BCE."""
+    if not part.sets:
+        return
+    yield f"## Findings, {PARTS[part.name]}"
+    for words, code in CODES.items():
+        yield f"ZLPR against BCE, {words}:\n\n" + duel_table(part, "bce", code, chosen=False)
+    for contest in part.results.contests:
+        yield folded(f"{contest.data}: every loss", set_table(part, contest))
+
+
+def _extras(part: Part, plan: Mapping[str, Any]) -> Iterator[str]:
+    """What label smoothing and the like add to a loss, on each set."""
+    if not part.sets:
+        return
+    rows = []
+    column = [Column(metrics.info(name), "threshold") for name in ("subset_accuracy", "micro_f1")]
+    for label in part.losses:
+        loss, plus, extra = label.partition("+")
+        for contest in part.results.contests if plus else ():
+            alone = replace(part, results=replace(part.results, contests=(contest,)))
+            found = [duel(alone, label, loss, each) for each in column]
+            told = ["–" if made is None else points(made.size.mean) for made in found]
+            rows.append([loss, extra, contest.data, *told])
+    yield f"## Findings, {PARTS[part.name]}"
+    yield "What each adds to the loss without it, in points at one threshold.\n\n" + table(
+        ["loss", "with", "set", *(each.metric.title for each in column)], rows
+    )
+
+
 def _claims(parts: Mapping[str, Part]) -> Iterator[str]:
     yield "## The paper's claims"
     rows = []
@@ -703,14 +774,15 @@ def _claims(parts: Mapping[str, Part]) -> Iterator[str]:
             for name in ("linear", "frozen")
             for chosen in (False, True)
         ]
-        rows.append([words, *found, "not run"])
+        found.append(judge_claim(parts["fine-tuned"], metric, champion, chosen=False))
+        rows.append([words, *found])
     yield (
         "At the own bound, as the paper decides; with the losses as they are (plain), and with the "
         f"parameter of each chosen. *Holds*: ahead of each other of the five with a probability "
         f"of at "
         f"least {100 * SURE:.0f} % by more than half a point; *in direction*: ahead of each on "
         f"average; "
-        f"*contradicted*: behind one as surely; *too few sets*: fewer than {MIN_DATASETS}.\n\n"
+        f"*contradicted*: behind one as surely. Below {MIN_DATASETS} sets none of it is said.\n\n"
         + table(
             [
                 "claim", "linear, plain", "linear, chosen", "frozen, plain", "frozen, chosen",
