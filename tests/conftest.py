@@ -1,8 +1,21 @@
-"""Fixtures of tests in several folders: a browser, and pages of it that remember their faults."""
+"""Fixtures of tests in several folders: processes, a browser, and pages of it with their faults."""
 
 import pytest
 
 from tests.browsing import CHROMIUM
+
+
+@pytest.fixture(scope="module")
+def quick_workers():
+    """Workers of a comparison that are forked from a server which has loaded what they load.
+
+    Commands that tests start, and those of the documentation, start theirs as users have it.
+    """
+    from tests.processes import CONTEXT
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("zlpr.compare.processes.START", CONTEXT)
+        yield
 
 
 @pytest.fixture(scope="module")

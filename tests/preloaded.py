@@ -5,5 +5,6 @@ import sklearn.feature_extraction.text  # noqa: F401
 import transformers.trainer  # noqa: F401
 
 import zlpr.cli.train
+import zlpr.compare.processes
 import zlpr.training.linear
 import zlpr.training.transformer  # noqa: F401
