@@ -67,7 +67,7 @@ HARD_ONLY = {
 }  # fmt: skip
 # Losses that are right to a rounding of what a cell counts for, be the right number smaller.
 ROUNDED = {
-    "asymmetric", "asymmetric_polynomial", "hill", "logit_adjusted", "dice1", "dice2",
+    "focal", "asymmetric", "asymmetric_polynomial", "hill", "logit_adjusted", "dice1", "dice2",
     "self_adjusting_dice", "sigmoid_f1", "cross_entropy", "adaptive_threshold",
 }  # fmt: skip
 OVER_LABELS = {"dice2", "sigmoid_f1"}  # their values are the labels', not the samples'
