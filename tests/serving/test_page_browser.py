@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from playwright import sync_api
 
-from tests.browsing import IN_A_BROWSER, contrast, serious_findings
+from tests.browsing import COLOURS_ALONE, IN_A_BROWSER, contrast, serious_findings
 from tests.models import fitted
 from tests.serving import words
 from tests.serving.running import running
@@ -400,10 +400,13 @@ def test_without_data_or_a_second_model_the_tabs_say_what_to_do(open_page, model
         page.close()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-def test_nobody_is_shut_out(open_page, width, scheme):
-    page = open_page(width=width, scheme=scheme)
+def test_nobody_is_shut_out(open_page, width):
+    page = open_page(width=width)
     for tab in ("try", "threshold", "errors", "labels"):
+        page.emulate_media(color_scheme="light")
         settle(page, tab)
         assert serious_findings(page) == []
+        page.emulate_media(color_scheme="dark")
+        assert page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
+        assert serious_findings(page, COLOURS_ALONE) == []
