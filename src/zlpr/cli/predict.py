@@ -114,10 +114,11 @@ def run(args: argparse.Namespace) -> None:
     if args.csv or args.raw_csv:
         _check_separable(model)
     decide_by_hand(model, args)
-    if args.out and Path(args.out).suffix == ".parquet":
-        _write_parquet(model, args)
-    else:
-        _write_lines(model, args)
+    with _alone(args):
+        if args.out and Path(args.out).suffix == ".parquet":
+            _write_parquet(model, args)
+        else:
+            _write_lines(model, args)
 
 
 def _write_lines(model: "FittedModel", args: argparse.Namespace) -> None:
@@ -284,6 +285,19 @@ def _check_out(args: argparse.Namespace) -> None:
         raise UserError(f"{target}: is read from; give --out another name")
     if not args.overwrite:
         raise UserError(f"{target}: is there already; choose another name, or --overwrite")
+
+
+@contextlib.contextmanager
+def _alone(args: argparse.Namespace) -> Iterator[None]:
+    """Keep others from writing --out meanwhile, and what they wrote before from being lost."""
+    from zlpr._atomic import is_special, locked
+
+    if args.out is None or is_special(args.out):
+        yield
+        return
+    with locked(Path(args.out)):
+        _check_out(args)  # once more, for it may have come since
+        yield
 
 
 def _check_separable(model: "FittedModel") -> None:
