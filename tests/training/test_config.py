@@ -7,6 +7,7 @@ import pytest
 from zlpr._errors import UserError
 from zlpr.models import FeatureConfig
 from zlpr.training import LinearConfig, TrainingConfig, TransformerConfig
+from zlpr.training.chain import ChainConfig
 
 
 @pytest.mark.parametrize(
@@ -123,3 +124,16 @@ def test_one_metric_that_is_asked_for_is_chosen_by_and_decided_for(given, chosen
     config = TrainingConfig(**given)
     assert (config.choice_metric, config.decision_metric) == (chosen, decided)
     assert TrainingConfig.of(config.to_dict()) == config
+
+
+@pytest.mark.parametrize(
+    ("settings", "fault"),
+    [
+        ({}, "ChainConfig is for model chain, and model 'linear' takes LinearConfig"),
+        ({"model": "knn"}, "ChainConfig is for model chain, and model 'knn' takes Neighbours"),
+    ],
+)
+def test_settings_of_one_kind_do_not_train_another(settings, fault):
+    with pytest.raises(UserError, match=fault):
+        ChainConfig(**settings)
+    assert type(ChainConfig(model="chain")) is ChainConfig

@@ -154,3 +154,36 @@ def test_labels_of_a_hierarchy_come_with_their_ancestors_candidates_or_not(tmp_p
                 if above not in candidates:
                     assert one.probabilities[above] >= one.probabilities[label]
     assert outside
+
+
+def of_many_features():
+    """Samples of 300 large features that say nothing, and one small one for each label."""
+    rng = np.random.default_rng(0)
+    labels = np.eye(10, dtype=bool)[rng.integers(0, 10, 120)]
+    noise = 1000 * rng.random((120, 300)) ** 20 + 2
+    features = sparse.csr_array(np.hstack([labels, noise]).astype(np.float32))
+    return Dataset(
+        labels=sparse.csr_array(labels), label_names=tuple("abcdefghij"), features=features
+    )
+
+
+def test_candidates_are_named_by_the_features_that_validation_saw_scaled(tmp_path):
+    """Of 301 features of a sample 256 are looked at: the largest once scaled, not as given."""
+    data = of_many_features()
+    train, validation = data.select(np.arange(90)), data.select(np.arange(90, 120))
+    settings = TrainingConfig(model="shortlist", candidates=3, regularisation=0.1, refit=False)
+    result = fit(train, validation, settings)
+    assert result.chosen["recall_of_candidates"] == 1.0
+    result.model.save(tmp_path / "m")
+    for model in (result.model, load(tmp_path / "m")):
+        again = model.predict_scores(validation.features)
+        np.testing.assert_array_equal(result.validation.scores.labels, again.labels)
+        assert recall_of(again.labels, validation.labels) == 1.0
+
+
+def test_features_too_small_for_single_precision_are_refused_before_training():
+    data = of_many_features()
+    tiny = sparse.csr_array(data.features * np.float32(1e-41))
+    data = Dataset(labels=data.labels, label_names=data.label_names, features=tiny)
+    with pytest.raises(UserError, match=r"feature 0 .* is nowhere above .*, too small to score"):
+        fit(data, data, TrainingConfig(model="shortlist"))

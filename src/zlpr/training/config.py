@@ -139,6 +139,7 @@ class TrainingConfig:
         from zlpr import decoding, losses, metrics
 
         kind = kind_of(self.model)
+        self._check_kind()
         self._spell_loss_out()
         if not self.takes_loss() and (self.loss != NO_LOSS or self.loss_params or self.choose):
             raise UserError(f"model {kind.name} is not trained with a loss; leave it out")
@@ -179,6 +180,17 @@ class TrainingConfig:
             )
         self._check_decisions_by_hand()
         self._check_choose()
+
+    def _check_kind(self) -> None:
+        """Refuse settings of one kind for a model of another, which would not look at them."""
+        from zlpr.training.registry import config_of, kind_of_config
+
+        if (wanted := config_of(self.model)) is not type(self):
+            raise UserError(
+                f"{type(self).__name__} is for model {kind_of_config(type(self))}, and model "
+                f"{self.model!r} takes {wanted.__name__}; TrainingConfig(model=...) takes the right "
+                "one by itself"
+            )
 
     def _spell_loss_out(self) -> None:
         """`loss="zlpr:pos_weight=2.7"` as a name and parameters."""

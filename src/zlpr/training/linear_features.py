@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from zlpr.models.chain import Chain
     from zlpr.models.powerset import SetSoftmax
 
+SMALLEST_FEATURE = 1e-30
+"""A feature that is nowhere larger would take weights beyond single precision."""
+
 Layer = TypeVar("Layer", "Chain", "SetSoftmax")
 
 
@@ -106,6 +109,7 @@ class Scaling:
         else:
             scale = features.std(axis=0, dtype=np.float64)
             shift = features.mean(axis=0, dtype=np.float64)
+        _check_not_tiny(features, scale)
         scale = np.where(scale > 0, scale, 1.0)
         return cls(shift.astype(np.float32), scale.astype(np.float32))
 
@@ -147,6 +151,18 @@ def extract_features(
         raise UserError(f"training has {features}, validation {second.shape[1]:,}")
     scaling = Scaling.of(first)
     return ExtractedFeatures(scaling.apply(first), scaling.apply(second), None, scaling, means)
+
+
+def _check_not_tiny(features: Any, scale: NDArray[np.float64]) -> None:
+    """Refuse features so small that the weights of such would leave single precision."""
+    for number in np.flatnonzero((scale > 0) & (scale < SMALLEST_FEATURE)).tolist():
+        largest = float(abs(features[:, [number]]).max())
+        if largest < SMALLEST_FEATURE:
+            raise UserError(
+                f"feature {number} (the first is 0) is nowhere above {largest:.3g}, too small to "
+                f"score in single precision (at least {SMALLEST_FEATURE:g}); scale it, or leave it "
+                "out"
+            )
 
 
 def _means(train: Dataset) -> NDArray[np.float32] | None:

@@ -354,9 +354,9 @@ def _model(
 
 
 def _unscaled(model: ShortlistModel, scale: Any) -> ShortlistModel:
-    """The same scores of features as they were before they were scaled."""
-    for matrix in (model.centroids, model.weight):
-        matrix.data /= scale[matrix.indices]
+    """The same candidates and scores of features as they were before they were scaled."""
+    model.weight.data /= scale[model.weight.indices]
+    model.scale = scale
     return model
 
 
