@@ -96,6 +96,27 @@ def test_the_best_expected_f1_is_that_of_trying_every_set(empty):
     torch.testing.assert_close(tried[torch.arange(40), place], tried.amax(1))
 
 
+def test_the_best_set_may_be_larger_than_any_that_has_a_chance():
+    """One of three labels is true, each as likely: one alone 1/3, two 4/9, all three 1/2."""
+    decided, values = _best_of_each_size(
+        torch.eye(3, dtype=torch.float64)[None], torch.full((1, 3), 1 / 3).double(), "paper"
+    )
+    torch.testing.assert_close(values, torch.tensor([[0.0, 1 / 3, 4 / 9, 1 / 2]]).double())
+    assert decided[0].sum(1).tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("metric", ["example_f1", "jaccard"])
+def test_a_sample_is_decided_alone_as_among_others(metric):
+    """Scores that say little of one label in twenty-five: large sets are best, larger than seen."""
+    generator = np.random.default_rng(0)
+    true = np.eye(25, dtype=bool)[generator.integers(0, 25, 150)]
+    scores = (generator.normal(size=true.shape) + 0.3 * true - 1).astype(np.float32)
+    rule = LabelSets().fit(true, scores, metric)
+    fresh = generator.normal(size=(40, 25)).astype(np.float32)
+    alone = np.concatenate([rule(fresh[row : row + 1]) for row in range(40)])
+    np.testing.assert_array_equal(rule(fresh), alone)
+
+
 def test_expected_jaccard_written_out():
     decisions = torch.tensor([[[1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]], dtype=torch.float64)
     sets = torch.tensor([[[1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]], dtype=torch.float64)

@@ -184,21 +184,24 @@ def _with_background(posterior: Posterior) -> tuple[Tensor, Tensor]:
 def _best_of_each_size(sets: Tensor, chances: Tensor, empty: Empty) -> tuple[Tensor, Tensor]:
     """The set of each size with the highest expected F1, and that F1.
 
+    The best set may be larger than any that has a chance: of three labels, one of which is true,
+    each as likely as the others, all three (1/2, and 1/3 for one alone). So sizes run to the number
+    of labels in play, whatever the sets are.
+
     Returns:
-        Shapes (samples, sizes, M) and (samples, sizes); sizes run from 0 up.
+        Shapes (samples, M + 1, M) and (samples, M + 1); sizes run from 0 up.
     """
     size = sets.sum(2)
-    most = int(size.max())
-    sizes = torch.arange(1, most + 1, dtype=sets.dtype)
+    sizes = torch.arange(1, sets.shape[2] + 1, dtype=sets.dtype)
     weighted = chances[:, :, None] * (size[:, :, None] == sizes)
     joint = sets.mT @ weighted  # P(label, size), shape (samples, M, sizes)
-    none = (chances * (size == 0)).sum(1)
-    found, values = [torch.zeros_like(sets[:, 0])], [none if empty == "paper" else 0 * none]
-    for taken in range(1, min(most + 1, sets.shape[2]) + 1):
-        best = (joint @ (2 / (sizes + taken))).topk(taken, dim=1)
-        found.append(torch.zeros_like(found[0]).scatter_(1, best.indices, 1.0))
-        values.append(best.values.sum(1))
-    return torch.stack(found, 1), torch.stack(values, 1)
+    gains = joint @ (2 / (sizes[:, None] + sizes))  # of each label in a set of each size
+    descending, order = gains.sort(dim=1, descending=True, stable=True)
+    first = torch.ones(len(sizes), len(sizes), dtype=sets.dtype).triu()  # rank before size
+    chosen = torch.zeros_like(gains).scatter_(1, order, first.expand_as(gains)).mT
+    none = (chances * (size == 0)).sum(1, keepdim=True)
+    values = torch.cat([none if empty == "paper" else 0 * none, (descending * first).sum(1)], 1)
+    return torch.cat([torch.zeros_like(chosen[:, :1]), chosen], 1), values
 
 
 def _expected_jaccard(decisions: Tensor, sets: Tensor, chances: Tensor, empty: Empty) -> Tensor:

@@ -298,8 +298,8 @@ def _with_background(made: Posterior) -> tuple[Value, Value]:
 def _best_of_each_size(sets: Value, chances: Value, width: int, empty: str) -> tuple[Value, Value]:
     """The set of each size with the highest expected F1, (batch, M + 1, M), and that F1.
 
-    Sizes run to the number of labels in play; beyond a sample's largest candidate but one more,
-    F1 can only fall.
+    Sizes run to the number of labels in play: the best set may be larger than any that has a
+    chance.
     """
     size = sets.sum(2)
     sizes = np.arange(1.0, width + 1)
