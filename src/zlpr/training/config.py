@@ -188,8 +188,8 @@ class TrainingConfig:
         if (wanted := config_of(self.model)) is not type(self):
             raise UserError(
                 f"{type(self).__name__} is for model {kind_of_config(type(self))}, and model "
-                f"{self.model!r} takes {wanted.__name__}; TrainingConfig(model=...) takes the right "
-                "one by itself"
+                f"{self.model!r} takes {wanted.__name__}; TrainingConfig(model=...) takes the "
+                "right one by itself"
             )
 
     def _spell_loss_out(self) -> None:
