@@ -123,12 +123,12 @@ def run(args: argparse.Namespace) -> None:
 
 def _write_lines(model: "FittedModel", args: argparse.Namespace) -> None:
     """JSON lines, CSV or, at a terminal, tables, to a file or to standard output."""
-    from zlpr._atomic import replacing
+    from zlpr._atomic import open_text, replacing
 
     # With answers on the screen they are progress enough.
     waiting = progress(f"predicting into {args.out}") if args.out else nullcontext()
     with waiting, replacing(args.out) if args.out else nullcontext() as beside:
-        stream = beside.open("w", encoding="utf-8", newline="") if beside else data_stream()
+        stream = open_text(beside) if beside else data_stream()
         with stream if beside else nullcontext():
             like = columns_of(model)
             write = _writer(stream, model, args, like)

@@ -245,7 +245,7 @@ def _room(samples: int, negatives: int) -> tuple[int, int]:
 
 
 # Bytes that a fit takes for each entry of the kernel, each cell, and each feature of a sample.
-_BYTES_OF_ENTRY, _BYTES_OF_CELL, _BYTES_OF_FEATURE = 12, 360, 24
+_BYTES_OF_ENTRY, _BYTES_OF_CELL, _BYTES_OF_FEATURE = 22, 360, 24
 
 
 def memory_of_fit(labels: Any, features: Any, config: ShortlistConfig) -> int:
