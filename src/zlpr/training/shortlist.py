@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from zlpr._errors import UserError
 from zlpr.models.feature_config import FeatureConfig
-from zlpr.training.base import ModelTrainer, ProgressCallback, Trained
+from zlpr.training.base import ModelTrainer, ProgressCallback, Trained, TriedCallback
 from zlpr.training.config import (
     TrainingConfig,
     check_above_zero,
@@ -113,6 +113,7 @@ class ShortlistTrainer(ModelTrainer):
         run: Mapping[str, Any],
         checkpoint: Path | None = None,
         progress: ProgressCallback | None = None,
+        tried: TriedCallback | None = None,
     ) -> Trained:
         """Fit at one regularisation, or at the best that validation finds."""
         from zlpr.training.shortlist_fit import train_shortlist

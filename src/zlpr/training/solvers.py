@@ -2,6 +2,7 @@
 
 import abc
 import math
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,6 +77,29 @@ class Solution:
     last_tenth: float
 
 
+class Earlier:
+    """Keeps parameters as they were about a tenth of the steps ago, three at most for long.
+
+    Attributes:
+        parameters: after the last step that was kept of the first nine tenths; None before any.
+    """
+
+    def __init__(self) -> None:
+        self._kept: deque[tuple[int, Tensor]] = deque()
+
+    def note(self, step: int, parameters: Tensor) -> None:
+        """Look at what came out of a step, counted from 1; it is kept as it is, not copied."""
+        if not self._kept or step >= 1.05 * self._kept[-1][0]:
+            self._kept.append((step, parameters))
+        while len(self._kept) > 1 and self._kept[1][0] <= 0.9 * step:
+            self._kept.popleft()
+
+    @property
+    def parameters(self) -> Tensor | None:
+        """As they were then."""
+        return self._kept[0][1] if self._kept else None
+
+
 class Solver(abc.ABC):
     """Fits `[W; b]` to data, from a start, at one regularisation.
 
@@ -106,8 +130,12 @@ class Solver(abc.ABC):
         regularisation: float,
         report: Report | None = None,
         checkpoint: Path | None = None,
+        earlier: Earlier | None = None,
     ) -> Solution:
-        """Fit from a start, which is left as it was; a fit in epochs resumes from a checkpoint."""
+        """Fit from a start, which is left as it was; a fit in epochs resumes from a checkpoint.
+
+        `earlier` is shown the parameters of every step.
+        """
 
 
 class WholeData(Solver):
@@ -159,6 +187,7 @@ class WholeData(Solver):
         regularisation: float,
         report: Report | None = None,
         checkpoint: Path | None = None,
+        earlier: Earlier | None = None,
     ) -> Solution:
         """Minimise `sum of losses + r/2 |W|^2`."""
         samples, reference = self.objective.num_samples, self.objective.reference
@@ -168,6 +197,8 @@ class WholeData(Solver):
             if not values:
                 values.append(step.value + step.decrease)
             values.append(step.value)
+            if earlier is not None:
+                earlier.note(len(values) - 1, step.parameters)
             if report is not None:
                 report(len(values) - 1, 0, step.value / samples)
 
@@ -253,6 +284,7 @@ class Batches(Solver):
         regularisation: float,
         report: Report | None = None,
         checkpoint: Path | None = None,
+        earlier: Earlier | None = None,
     ) -> Solution:
         """Follow the batches' gradients of `mean loss + r/(2n) |W|^2`."""
         samples = self.labels.shape[0]
@@ -262,6 +294,8 @@ class Batches(Solver):
         while not self._has_settled(values):
             mean = self._epoch(adam, len(values) + 1, regularisation / self.num_samples)
             values.append(mean)
+            if earlier is not None:
+                earlier.note(len(values), adam.parameters.clone())
             if report is not None:
                 report(len(values), self.epochs if self.most_rounds == 1 else 0, mean)
             saved.save(adam.state(values))
