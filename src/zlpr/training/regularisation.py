@@ -152,7 +152,12 @@ class Search:
 
     Where parameters of the loss are to be chosen, the first of them takes the whole path; the
     others are tried at the regularisation that it ends at, and the best goes on from there.
+
+    On the way fits are rough where the solver has such, which tells them apart as well; the best is
+    then fitted to its end.
     """
+
+    fits_roughly = True
 
     def __init__(
         self,
@@ -182,6 +187,9 @@ class Search:
     def run(self) -> Attempt:
         """The best attempt: up the hill of the metric, in all that is not given."""
         given = self.config.regularisation
+        one_fit = given is not None and len(self.candidates) == 1
+        self.roughly = self.fits_roughly and self.solver.has_rough_fits
+        self.roughly &= not one_fit or self.features.is_scale_open
         best = self._try(self.solver.balance() if given is None else given, None)
         if given is None:
             best = self._climb_regularisation(best)
@@ -196,6 +204,9 @@ class Search:
             if best is not first and given is None:
                 best = self._climb_regularisation(best)
         self._use(best.scale, best.candidate)
+        if self.roughly:
+            self.roughly = False
+            best = self._try(best.regularisation, best, settles=True)
         return best
 
     def _try_candidates(self, first: Attempt) -> Attempt:
@@ -296,8 +307,13 @@ class Search:
         best: Attempt | None,
         scale: float | None = None,
         candidate: int | None = None,
+        *,
+        settles: bool = False,
     ) -> Attempt:
-        """Fit at one regularisation and scale, or recall that a killed run already has."""
+        """Fit at one regularisation and scale, or recall that a killed run already has.
+
+        With `settles` the fit goes on with the best one, and takes its place.
+        """
         scale = scale or (self.scale if best is None else best.scale)
         if candidate is None:
             candidate = 0 if best is None else best.candidate
@@ -305,7 +321,7 @@ class Search:
             attempt = self.recalled.pop(0)
         else:
             self._use(scale, candidate)
-            attempt = self._fit(regularisation, best, scale)
+            attempt = self._fit(regularisation, best, scale, settles=settles)
         line = TrainingProgress(
             self._stage(regularisation, scale, candidate),
             attempt.steps,
@@ -320,7 +336,14 @@ class Search:
             self.progress(line)
         return attempt
 
-    def _fit(self, regularisation: float, best: Attempt | None, scale: float) -> Attempt:
+    def _fit(
+        self,
+        regularisation: float,
+        best: Attempt | None,
+        scale: float,
+        *,
+        settles: bool = False,
+    ) -> Attempt:
         def report(step: int, total: int, loss: float) -> None:
             check_finite(loss, self.config)
             if self.progress is not None:
@@ -333,7 +356,9 @@ class Search:
         start = self.solver.start()
         if warm and best is not None:
             start = self.features.rescaled(self.saved.parameters, best.scale)
-        solution = self.solver.solve(start, regularisation, report, self.checkpoint)
+        solution = self.solver.solve(
+            start, regularisation, report, self.checkpoint, roughly=self.roughly
+        )
         check_finite(solution.loss, self.config)
         weight, bias = self.solver.model(solution.parameters)
         scores = np.asarray(self.features.validation @ weight + bias, dtype=np.float32)
@@ -342,7 +367,7 @@ class Search:
         attempt = Attempt(
             regularisation,
             solution.loss,
-            solution.steps,
+            solution.steps + (best.steps if settles and best is not None else 0),
             metric,
             seconds,
             solution.last_tenth,
@@ -350,9 +375,9 @@ class Search:
             self.candidate,
         )
         improved = best is None or is_better(self.config.choice_metric, metric, best.metric)
-        if improved:
+        if improved or settles:
             self.best_scores = scores
-        self.saved.add(attempt, solution.parameters, is_best=improved)
+        self.saved.add(attempt, solution.parameters, is_best=improved or settles)
         return attempt
 
     def _stage(self, regularisation: float, scale: float, candidate: int) -> str:
