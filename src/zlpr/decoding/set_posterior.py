@@ -162,7 +162,9 @@ class SetPosterior:
             self._learned_from(seen, scores[rows], true[rows], leave_out=counted is None)
             for rows in _blocks(*scores.shape)
         ]
-        terms, valid, hit, held, places = (np.concatenate(part) for part in zip(*parts, strict=True))
+        terms, valid, hit, held, places = (
+            np.concatenate(part) for part in zip(*parts, strict=True)
+        )
         found: BoolArray = np.any(hit, axis=1)
         self.seen = seen
         self.weights = conditional_regression(terms[found], valid[found], hit[found]).tolist()

@@ -37,6 +37,7 @@ MOST_VALUES = 10
 # Lengths of embeddings beside n-grams: from the usual one by this ratio, within these bounds.
 RATIO_OF_SCALES = 2.0
 LEAST_SCALE, MOST_SCALE = 0.1, 33.0
+TO_ITS_END = ", to its end"
 
 
 def train_linear(
@@ -119,12 +120,6 @@ def fit_layer(
         claim(checkpoint, run)
     search.recall()
     best = search.run()
-    if best.steps == 0:  # from a start without weights, for a fit that starts warm gains something
-        _log.warning(
-            "%s: no step from a model without weights lowered the loss, so that it has none and "
-            "scores every sample alike",
-            config.loss,
-        )
     features = features.at(best.scale)
     weight, bias = search.solver.model(search.saved.parameters)
     scores = search.best_scores
@@ -203,11 +198,18 @@ class Search:
             best = self._try_candidates(best)
             if best is not first and given is None:
                 best = self._climb_regularisation(best)
+        if best.steps == 0:  # without weights, for a fit that starts warm gains something
+            _log.warning(
+                "%s: no step from a model without weights lowered the loss, so that it has none "
+                "and scores every sample alike",
+                self.config.loss,
+            )
         self._use(best.scale, best.candidate)
-        if self.roughly:
-            self.roughly = False
-            best = self._try(best.regularisation, best, settles=True)
-        return best
+        return self._to_its_end(best) if self.roughly else best
+
+    def _to_its_end(self, best: Attempt) -> Attempt:
+        self.roughly = False
+        return self._try(best.regularisation, best, settles=True)
 
     def _try_candidates(self, first: Attempt) -> Attempt:
         """The best of all parameters of the loss, each at as strong a regularisation as the first.
@@ -323,7 +325,7 @@ class Search:
             self._use(scale, candidate)
             attempt = self._fit(regularisation, best, scale, settles=settles)
         line = TrainingProgress(
-            self._stage(regularisation, scale, candidate),
+            self._stage(regularisation, scale, candidate, settles),
             attempt.steps,
             attempt.steps,
             attempt.loss,
@@ -348,7 +350,7 @@ class Search:
             check_finite(loss, self.config)
             if self.progress is not None:
                 seconds = time.perf_counter() - self.started
-                stage = self._stage(regularisation, scale, self.candidate)
+                stage = self._stage(regularisation, scale, self.candidate, settles)
                 self.progress(TrainingProgress(stage, step, total, loss, seconds=seconds))
 
         # From an earlier fit a loss that is not convex may be caught in a poor minimum.
@@ -367,7 +369,7 @@ class Search:
         attempt = Attempt(
             regularisation,
             solution.loss,
-            solution.steps + (best.steps if settles and best is not None else 0),
+            solution.steps,
             metric,
             seconds,
             solution.last_tenth,
@@ -380,8 +382,8 @@ class Search:
         self.saved.add(attempt, solution.parameters, is_best=improved or settles)
         return attempt
 
-    def _stage(self, regularisation: float, scale: float, candidate: int) -> str:
+    def _stage(self, regularisation: float, scale: float, candidate: int, settles: bool) -> str:
         beside = f", embeddings at {scale:.3g}" if self.features.embedded is not None else ""
         params = self.candidates[candidate].loss_params
         beside += "".join(f", {name} {params[name]:.3g}" for name in self.open)
-        return f"regularisation {regularisation:.3g}{beside}"
+        return f"regularisation {regularisation:.3g}{beside}{TO_ITS_END if settles else ''}"
