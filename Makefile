@@ -5,10 +5,13 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# pip compiles what it installs with one core; compileall, afterwards, with all of them.
-INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-compile \
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-compile \
 	-c constraints.txt
-COMPILE := $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true # some files are templates
+UV := $(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt
+# pip brings torch, for it alone is told where a build without CUDA may lie, and uv the rest in a
+# small part of pip's time; where uv is not to be had or does not find something, pip brings all.
+INSTALL = $(PIP) --no-deps torch && \
+	{ { $(PIP) uv && $(UV) -e ".[$(EXTRAS)]"; } || $(PIP) -e ".[$(EXTRAS)]"; }
 WORKERS ?= 3
 
 .DEFAULT_GOAL := help
@@ -22,16 +25,16 @@ $(BIN)/python:
 		|| { echo "zlpr needs Python 3.11 or newer; name one with: make PYTHON=python3.12 ..."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
+$(VENV)/.installed-demo: EXTRAS := text,report,data
 $(VENV)/.installed-demo: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing zlpr into $(VENV) (once, a few minutes) ..."
-	$(INSTALL) -e ".[text,report,data]"
-	@$(COMPILE)
+	$(INSTALL)
 	@touch $@
 
+$(VENV)/.installed-dev: EXTRAS := dev
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing zlpr and its development tools into $(VENV) (once, a few minutes) ..."
-	$(INSTALL) -e ".[dev]"
-	@$(COMPILE)
+	$(INSTALL)
 	@touch $@ $(VENV)/.installed-demo
 
 demo: $(VENV)/.installed-demo
@@ -42,7 +45,15 @@ demo: $(VENV)/.installed-demo
 	@echo "    $(BIN)/zlpr predict my-model \"a text\""
 	@echo "or 'source $(BIN)/activate' once, and then just: zlpr --help"
 
-test: format lint types contracts pytest
+# mypy keeps one core busy; beside it, the other compiles what the tests import, before several
+# workers would each do so.
+test: $(VENV)/.installed-dev
+	@$(MAKE) --no-print-directory -j 2 $(VENV)/.compiled types format lint contracts
+	@$(MAKE) --no-print-directory pytest
+
+$(VENV)/.compiled: $(VENV)/.installed-dev
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --collect-only -qq >/dev/null 2>&1 || true # pytest will tell
+	@touch $@
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
