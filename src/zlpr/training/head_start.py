@@ -73,7 +73,7 @@ def start_head(
         refit=False,
     )
     sample = train.select(rows)
-    scaling = Scaling.of(read[0])
+    scaling = _one_scale(read[0])
     features = ExtractedFeatures(scaling.apply(read[0]), scaling.apply(read[1]), None, scaling)
     if not isinstance(choose_solver(features.train, sample.labels, settings), WholeData):
         return False
@@ -83,6 +83,17 @@ def start_head(
         layer.weight.copy_(torch.from_numpy(np.ascontiguousarray(fitted.weight.T)))
         layer.bias.copy_(torch.from_numpy(fitted.bias) + bound.cpu())
     return True
+
+
+def _one_scale(given: NDArray[np.float32]) -> Scaling:
+    """Centres what the head is given and divides it by one number, its mean distance from there.
+
+    A number for each column would blow up those that hardly vary, and with them what the encoder
+    is told to change.
+    """
+    mean = given.mean(axis=0, dtype=np.float64)
+    spread = float(np.sqrt(given.var(axis=0, dtype=np.float64).sum())) or 1.0
+    return Scaling(mean.astype(np.float32), np.full(given.shape[1], spread, dtype=np.float32))
 
 
 def head_inputs(
