@@ -41,10 +41,17 @@ def contrast(page, selector):
 AXE = Path(__file__).parent / "axe" / "axe.min.js"
 
 
-def serious_findings(page):
+OF_COLOURS = ["color-contrast", "link-in-text-block"]
+COLOURS_ALONE = {"runOnly": {"type": "rule", "values": OF_COLOURS}}
+"""For axe, where a page that was looked at already has other colours."""
+
+
+def serious_findings(page, options=None):
     """What axe finds wrong with a page as it stands, of what it calls serious or critical."""
-    page.evaluate(AXE.read_text(encoding="utf-8"))
-    found = page.evaluate("axe.run()")["violations"]
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(AXE.read_text(encoding="utf-8"))
+    options = {"resultTypes": ["violations"], "selectors": False, **(options or {})}
+    found = page.evaluate("options => axe.run(document, options)", options)["violations"]
     return [
         f"{finding['id']}: {finding['nodes'][0]['html'][:120]}"
         for finding in found

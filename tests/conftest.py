@@ -1,8 +1,39 @@
-"""Fixtures of tests in several folders: a browser, and pages of it that remember their faults."""
+"""Fixtures of tests in several folders: processes, a browser, and pages of it with their faults."""
+
+import gc
 
 import pytest
 
 from tests.browsing import CHROMIUM
+
+gc.disable()  # until all is imported, of which nothing becomes garbage
+
+
+def pytest_collection_finish():
+    """Leave modules and tests, millions of objects, out of every collection of garbage to come.
+
+    Trainers ask for whole collections, each of which would look at all of them.
+    """
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_unconfigure():
+    """Let libraries clean up after themselves at the end, which else complain of leaks."""
+    gc.unfreeze()
+
+
+@pytest.fixture(scope="module")
+def quick_workers():
+    """Workers of a comparison that are forked from a server which has loaded what they load.
+
+    Commands that tests start, and those of the documentation, start theirs as users have it.
+    """
+    from tests.processes import CONTEXT
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("zlpr.compare.processes.START", CONTEXT)
+        yield
 
 
 @pytest.fixture(scope="module")

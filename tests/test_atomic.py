@@ -141,6 +141,14 @@ def test_pipes_and_devices_are_written_to_and_stay(tmp_path):
     assert not any(is_special(tmp_path / name) for name in ("file", "none", "."))
 
 
+def test_a_descriptor_of_a_file_is_added_to(tmp_path):
+    log = tmp_path / "log"
+    log.write_text("before\n")
+    with log.open("a") as descriptor:  # as in --out /dev/stdout >> log
+        write_text(f"/dev/fd/{descriptor.fileno()}", "after\n")
+    assert log.read_text() == "before\nafter\n"
+
+
 def test_a_name_that_is_no_utf_8_comes_back_from_json(tmp_path):
     held = {"path": "caf\udce9.csv"}
     write_text(tmp_path / "a.json", json.dumps(held, ensure_ascii=False))

@@ -45,6 +45,17 @@ def test_a_control_groups_limit_holds_too(machine, own, folder, names):
     assert available_memory() == 900_000_000
 
 
+def test_the_limit_of_a_group_above_holds_as_well(machine):
+    (machine / "cgroup").write_text("0::/job/7/shell\n")
+    names = ("memory.max", "memory.current")
+    write_group(machine / "groups/job/7/shell", names, "max", 5, 0)
+    write_group(machine / "groups/other", names, 100, 5, 0)
+    for folder, limit in (("job/7", 4_000_000_000), ("job", 3_000_000_000)):
+        for name, value in zip(names, (limit, 2_500_000_000), strict=True):
+            (machine / "groups" / folder / name).write_text(f"{value}\n")
+    assert available_memory() == 500_000_000
+
+
 def test_no_limit_is_none(machine):
     write_group(machine / "groups", ("memory.max", "memory.current"), "max", 5, 0)
     assert available_memory() == 8_000_000 * 1024

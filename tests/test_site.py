@@ -11,7 +11,7 @@ import threading
 
 import pytest
 
-from tests.browsing import IN_A_BROWSER
+from tests.browsing import COLOURS_ALONE, IN_A_BROWSER, OF_COLOURS
 from tests.code_blocks import ROOT
 
 ONE_OF_A_KIND = [
@@ -20,9 +20,7 @@ ONE_OF_A_KIND = [
 ]
 """Pages that have every kind of element; `make accessibility` looks at all pages."""
 LINK = re.compile(r'(?:src|href)="([^"#?]+)"')
-OF_COLOURS = ["color-contrast", "link-in-text-block"]
 THE_REST = {"rules": {name: {"enabled": False} for name in OF_COLOURS}}
-COLOURS_ALONE = {"runOnly": {"type": "rule", "values": OF_COLOURS}}
 STILL = "*, ::before, ::after { transition: none !important; animation: none !important; }"
 CUT_FORMULAS = """[...document.querySelectorAll("div.arithmatex")]
   .filter(each => each.scrollWidth > each.clientWidth + 1)

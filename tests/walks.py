@@ -36,11 +36,11 @@ def files_passed(call: Callable[[], Any]) -> list[str]:
         if not is_definition and code.co_filename.startswith(str(SOURCE)):
             seen.setdefault(str(Path(code.co_filename).relative_to(SOURCE)))
 
-    sys.setprofile(notice)
+    sys.settrace(notice)  # not setprofile, which also stops at every return and call of C
     try:
         call()
     finally:
-        sys.setprofile(None)
+        sys.settrace(None)
     return [name for name in seen if not name.endswith("__init__.py") and name != "_lazy.py"]
 
 

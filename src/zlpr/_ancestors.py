@@ -65,6 +65,10 @@ class Ancestors:
         """The ancestors of one label."""
         return self.indices[self.indptr[label] : self.indptr[label + 1]]
 
+    def to_lists(self) -> list[list[int]]:
+        """The ancestors of each label, as plain JSON."""
+        return [self[label].tolist() for label in range(self.num_labels)]
+
     def close(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
         """Label sets with the ancestors of their labels.
 

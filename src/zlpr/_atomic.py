@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TextIO
 
 from zlpr._errors import UserError
 
@@ -94,8 +95,22 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
     Half of a surrogate pair, as in the name of a file in another encoding, is spelled ``\udce9``:
     what JSON calls it too, so that the name comes back.
     """
-    with replacing(path) as beside:
-        beside.write_text(text, encoding="utf-8", errors="backslashreplace")
+    with (
+        replacing(path) as beside,
+        open_text(beside, errors="backslashreplace", newline=None) as file,
+    ):
+        file.write(text)
+
+
+def open_text(path: Path, *, errors: str = "strict", newline: str | None = "") -> TextIO:
+    """Open what `replacing` gave, for text in UTF-8.
+
+    A descriptor may be of an ordinary file, as in `--out /dev/stdout >> log`: it is added to, for
+    to open it anew would empty the file.
+    """
+    if is_special(path):
+        return path.open("a", encoding="utf-8", errors=errors, newline=newline)
+    return path.open("w", encoding="utf-8", errors=errors, newline=newline)
 
 
 @contextlib.contextmanager

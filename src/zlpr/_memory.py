@@ -70,32 +70,41 @@ def _of_machine() -> int | None:
 
 def _of_groups() -> Iterator[int]:
     """What the limits of the control groups leave, as in a container; none where there are none."""
-    for folder, limit, used in (
-        (_own_group("", _GROUPS), "memory.max", "memory.current"),
-        (
-            _own_group("memory", _GROUPS / "memory"),
-            "memory.limit_in_bytes",
-            "memory.usage_in_bytes",
-        ),
-    ):
-        try:
-            most, taken = (int((folder / name).read_text()) for name in (limit, used))
-        except (OSError, ValueError):  # "max" is no limit
-            continue
-        # Files that the system only remembers are given up before anything else.
-        fields = dict(_fields(folder / "memory.stat"))
-        yield max(0, most - taken + fields.get("inactive_file", 0))
+    joint, memory = _GROUPS, _GROUPS / "memory"
+    for folder in _own_groups("", joint):
+        yield from _left(folder, "memory.max", "memory.current")
+    for folder in _own_groups("memory", memory):
+        yield from _left(folder, "memory.limit_in_bytes", "memory.usage_in_bytes")
 
 
-def _own_group(controller: str, root: Path) -> Path:
-    """The folder of this process's group: of one controller, or of all where the name is empty."""
+def _left(folder: Path, limit: str, used: str) -> Iterator[int]:
+    """What one group's limit leaves; nothing where it has none."""
+    try:
+        most, taken = (int((folder / name).read_text()) for name in (limit, used))
+    except (OSError, ValueError):  # "max" is no limit
+        return
+    # Files that the system only remembers are given up before anything else.
+    fields = dict(_fields(folder / "memory.stat"))
+    yield max(0, most - taken + fields.get("inactive_file", 0))
+
+
+def _own_groups(controller: str, root: Path) -> list[Path]:
+    """The folder of this process's group and those above it, whose limits hold for it as well.
+
+    Args:
+        controller: of one, or of all where the name is empty.
+        root: where its groups are.
+    """
     try:
         lines = [line.split(":", 2) for line in _OWN_GROUP.read_text().splitlines()]
     except OSError:
-        return root
+        return [root]
     own = next((parts[2] for parts in lines if parts[1:2] == [controller]), "")
     folder = root / own.strip("/")
-    return folder if folder.is_dir() else root  # a container sees its own group as the root
+    if not folder.is_dir():  # a container sees its own group as the root
+        return [root]
+    depth = len(folder.relative_to(root).parts)
+    return [folder, *folder.parents[:depth]]
 
 
 def _fields(path: Path) -> Iterator[tuple[str, int]]:

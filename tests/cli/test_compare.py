@@ -12,6 +12,8 @@ from zlpr.cli.main import main
 from zlpr.compare.faults import check_data
 from zlpr.compare.grid import cells
 
+pytestmark = pytest.mark.usefixtures("quick_workers")
+
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):

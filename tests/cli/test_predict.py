@@ -5,12 +5,14 @@ import os
 import re
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
 
 import zlpr
 from tests.models import fitted
+from zlpr._atomic import locked
 from zlpr.cli.main import main
 from zlpr.decoding import by_hand
 
@@ -440,3 +442,30 @@ def test_flags_that_say_nothing_here_are_named(folder, capsys):
     assert main(["predict", str(folder), "a text", "--labels", "tags", "--label-names", "x"]) == 0
     err = capsys.readouterr().err
     assert "--labels, --label-names: for labels, and predict reads none" in err
+
+
+@pytest.mark.parametrize("name", ["said.jsonl", "said.parquet"])
+def test_a_file_that_another_run_writes_or_has_written_meanwhile_is_not_lost(
+    folder, tmp_path, capsys, monkeypatch, name
+):
+    out, command = tmp_path / name, ["predict", folder, "red", "--out", str(tmp_path / name)]
+
+    def claim():
+        with locked(out):
+            held.set()
+            free.wait(60)
+
+    held, free = threading.Event(), threading.Event()
+    other = threading.Thread(target=claim)
+    other.start()
+    held.wait(60)
+    assert main(command) == 2
+    free.set()
+    other.join()
+    assert "another process is writing to it" in capsys.readouterr().err
+    load = zlpr.load
+    monkeypatch.setattr(zlpr, "load", lambda model: (out.write_text("theirs"), load(model))[1])
+    assert main(command) == 2
+    assert "is there already" in capsys.readouterr().err
+    assert out.read_text() == "theirs"
+    assert list(tmp_path.iterdir()) == [out]

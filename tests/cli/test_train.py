@@ -82,8 +82,12 @@ def test_many_labels_get_the_model_for_many_unless_another_is_named(tmp_path, ca
         assert json.loads((out / "config.json").read_text())["zlpr_model"] == kind
         assert main(["predict", str(out), data.texts[0]]) == 0
         assert capsys.readouterr().out.strip()
-    assert main(["train", str(path), "--out", str(tmp_path / "no"), "--candidates", "3"]) != 0
-    assert "model linear has no setting --candidates; shortlist has" in capsys.readouterr().err
+    train = ["train", str(path), "--candidates", "3"]
+    assert main([*train, "--out", str(tmp_path / "few"), "--regularisation", "0.1"]) == 0
+    assert json.loads((tmp_path / "few" / "config.json").read_text())["candidates"] == 3
+    capsys.readouterr()
+    assert main([*train, "--out", str(tmp_path / "no"), "--neighbours", "3"]) == 2
+    assert "model linear has no setting --neighbours; knn has" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("empty", ["sklearn", "paper"])
@@ -543,6 +547,15 @@ def test_labels_with_a_hierarchy_are_trained_judged_and_predicted_with_their_anc
     assert found["samples"] == 6  # the test part again, known by its closed labels
     assert found["metrics"]["micro_f1"] == 1.0
     assert found["metrics"]["cardinality_true"] >= 2
+    flat = tmp_path / "flat.jsonl"  # of the labels above others alone
+    flat.write_text(
+        "\n".join(json.dumps({"text": f"goal {i}", "labels": ["Sports"]}) for i in "ab")
+    )
+    assert main(["evaluate", str(out), str(flat), "--hierarchy-separator", "/", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["metrics"]["cardinality_true"] == 1
+    parts = [*command[:3], str(tmp_path / "parts"), "--test", str(flat)]
+    assert main([*parts, "--hierarchy-separator", "/", "--decode", "zero"]) == 0
+    assert "2 test samples" in capsys.readouterr().out
     (tmp_path / "links.csv").write_text("Sports/Chess,Sports\nSports,Sports/Chess\n")
     again = [*command[:3], str(tmp_path / "other"), "--hierarchy", str(tmp_path / "links.csv")]
     assert main(again) == 2

@@ -29,3 +29,10 @@ def test_a_quick_training_prints_its_validations_alone(capsys):
         "  regularisation 1, 1 step: loss 2.5000, validation Micro-F1 75.0 %, 0.1 s"
     ]
     assert not captured.err
+
+
+def test_a_kind_without_a_loss_to_follow_tells_of_none(capsys):
+    with training_progress("micro_f1", quiet=False) as progress:
+        progress(TrainingProgress("regularisation 1", 1, 1, float("nan"), 0.75, 0.1))
+    told = capsys.readouterr().out
+    assert told == "  regularisation 1, validation Micro-F1 75.0 %, 0.1 s\n"

@@ -24,6 +24,12 @@ def test_records_come_in_the_grids_order_and_missing_ones_are_counted(tmp_path):
     assert selection.left_out == ()
 
 
+def test_a_folder_may_be_named_by_a_text(tmp_path):
+    fill(RunFolder(tmp_path).runs, [record()])
+    assert RunFolder(str(tmp_path)) == RunFolder(tmp_path)
+    assert RunFolder(str(tmp_path)).select().records == (record(),)
+
+
 def test_records_of_other_settings_or_versions_are_left_out_and_said(tmp_path):
     folder = RunFolder(tmp_path)
     now = record()

@@ -15,6 +15,7 @@ from zlpr.compare.processes import ProcessWorkers, available_cores
 from zlpr.compare.records import LossSpec, read_records
 from zlpr.compare.runner import run_cells
 
+pytestmark = pytest.mark.usefixtures("quick_workers")
 SEEDS = 3
 
 

@@ -13,6 +13,7 @@ from zlpr.compare.ray_cluster import RayWorkers, Resources, share_out
 from zlpr.compare.records import read_records, same_result
 from zlpr.compare.runner import run_cells
 
+pytestmark = pytest.mark.usefixtures("quick_workers")
 pytest.importorskip("ray", reason="ray runs a comparison over machines")
 
 

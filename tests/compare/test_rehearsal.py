@@ -11,6 +11,7 @@ from zlpr.cli.main import main
 from zlpr.data import published
 from zlpr.data import sources as known
 
+pytestmark = pytest.mark.usefixtures("quick_workers")
 ROWS = 40
 FILES = Path(__file__).parent.parent / "data" / "sources" / "files"
 FIELDS = ("Computer Science", "Physics", "Mathematics", "Statistics", "Quantitative Biology",

@@ -264,3 +264,11 @@ def test_sections_have_ids_of_their_own_however_data_is_called():
     assert {link.removeprefix("#") for link in checker.links if link.startswith("#")} <= set(
         checker.ids
     )
+
+
+def test_figures_of_labels_with_their_ancestors_are_called_so():
+    flat, above = record("flat"), record("tree", reading={"hierarchy": "links.csv"})
+    said = "Labels count with all their ancestors"
+    assert not any(said in line for line in method([flat]))
+    assert method([above])[-1].startswith(said)
+    assert method([flat, above])[-1].startswith(f"tree: {said}")

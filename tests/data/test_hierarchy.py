@@ -118,10 +118,12 @@ def test_load_closes_and_says_what_it_adds(tmp_path, links, caplog):
     assert files_behind(table, hierarchy=str(links)) == [table, links]
     other = tmp_path / "other.csv"
     other.write_text("cricket,sports\n")
-    with pytest.raises(UserError, match=r"other\.csv gives none of 2 labels a parent"):
+    with pytest.raises(UserError, match=r"other\.csv: gives none of 2 labels of .* a parent"):
         load(table, hierarchy=other)
     with pytest.raises(UserError, match="'/' stands in none of 2 labels"):
         load(table, hierarchy_separator="/")
+    for part in ({"hierarchy": other}, {"hierarchy_separator": "/"}):  # of data that has links
+        assert load(table, **part, may_be_flat=True).label_names == ("chess", "football")
     with pytest.raises(UserError, match="give one of them"):
         load(table, hierarchy=links, hierarchy_separator="/")
     table.write_text("text,labels\na kick,Sports/Football\na move,Chess\n")

@@ -277,3 +277,11 @@ def test_columns_of_true_and_false_are_suggested_as_labels(tmp_path):
     with pytest.raises(UserError, match=r"name it, as labels='red', labels='blue' \(one column"):
         read(path)
     assert read(path, labels=["red", "blue"]).label_names == ("red", "blue")
+
+
+@pytest.mark.parametrize(("name", "content"), [("a.jsonl", "{}\n{}\n"), ("a.json", "[{}, {}]")])
+@pytest.mark.parametrize("labelled", [True, False])
+def test_rows_without_columns_are_the_users_mistake(tmp_path, name, content, labelled):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(UserError, match=f"{name}: the first rows have no columns"):
+        read(tmp_path / name, labelled=labelled)

@@ -4,7 +4,7 @@ from scipy import sparse
 
 from zlpr import metrics
 from zlpr._errors import UserError
-from zlpr.decoding import FeatureThreshold, SampleThreshold, Threshold
+from zlpr.decoding import FeatureThreshold, LabelCount, SampleThreshold, Threshold
 from zlpr.decoding.sample_threshold import _least_errors
 
 
@@ -75,3 +75,16 @@ def test_unfitted_and_broken_rules_say_so():
         FeatureThreshold(columns=-1)
     with pytest.raises(UserError, match="feature_threshold needs the features of the samples"):
         FeatureThreshold().fit([[1, 0]], [[1.0, 0.0]])
+
+
+@pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize("rule", [SampleThreshold, LabelCount])
+def test_a_sample_is_decided_alike_alone_and_among_others(rule, share):
+    # Scores in tenths tie often, and with nothing or all true the cut lies at the last score.
+    for seed in range(40):
+        generator = np.random.default_rng(seed)
+        true = generator.random((9, 10)) < share
+        scores = np.asfortranarray(generator.normal(size=true.shape).round(1))
+        fitted = rule().fit(true, scores)
+        alone = np.concatenate([fitted(scores[row : row + 1]) for row in range(9)])
+        assert np.array_equal(alone, fitted(scores)), seed

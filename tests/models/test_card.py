@@ -5,6 +5,7 @@ from dataclasses import replace
 from markdown_it import MarkdownIt
 
 from tests.models import fitted
+from zlpr.decoding import Threshold, by_hand
 from zlpr.models.card import model_card
 
 
@@ -28,6 +29,21 @@ def test_the_card_shows_data_figures_decoding_and_limits():
     answer = re.search(r'model.predict\(\["a short text"\]\)  # (.*)', card)[1]
     (chosen,) = result.model.predict(["a short text"])
     assert answer == (", ".join(map(repr, chosen)) or "no label")
+
+
+def test_the_card_says_what_was_set_by_hand():
+    model = copy.copy(fitted.result().model)
+    made = model.record
+    model.decoder = by_hand(Threshold(0.25), model.calibrator, min_probability=0.3)
+    assert "(threshold = 0.25), fitted on validation data. No label below a probability of 0.3" in (
+        model_card(model)
+    )
+    for changed in (
+        replace(made, settings={**made.settings, "threshold": 0.25}),
+        replace(made, decision={"rule": "threshold", "by": "hand"}),
+    ):
+        model.record = changed
+        assert "By the rule `threshold` (threshold = 0.25), set by hand." in model_card(model)
 
 
 def test_the_card_says_where_probabilities_come_from():

@@ -1,3 +1,4 @@
+import copy
 import functools
 import json
 
@@ -10,6 +11,7 @@ from tests import many_labels
 from zlpr._digest import file_digest
 from zlpr._errors import UserError
 from zlpr.data import Dataset
+from zlpr.decoding import TopK, WithAncestors
 from zlpr.metrics import TopScores
 from zlpr.training import TrainingConfig, fit
 
@@ -47,6 +49,22 @@ def test_what_explains_a_score_adds_up_to_it():
 def test_a_text_without_candidates_is_not_explained(text):
     with pytest.raises(UserError, match="no label is a candidate of this sample"):
         fitted().explain(text)
+
+
+def test_an_ancestor_that_was_no_candidate_is_not_explained_by_a_score_that_it_lacks():
+    model = copy.copy(fitted())
+    model.candidates = 1
+    text = many_labels.make(1, seed=1).texts[0]
+    best = int(model.predict_scores([text]).labels[0, 0])
+    other = (best + 1) % len(model.label_names)
+    parents = [[other] if label == best else [] for label in range(len(model.label_names))]
+    model.decoder = WithAncestors(TopK(1), parents)
+    names = {model.label_names[best], model.label_names[other]}
+    assert set(model.predict([text])[0]) == names
+    (explained,) = model.explain(text)
+    assert explained.label == model.label_names[best]
+    with pytest.raises(UserError, match="predicted because a label below it is"):
+        model.explain(text, model.label_names[other])
 
 
 def test_what_n_grams_add_adds_up_to_the_scores_of_candidates():

@@ -10,6 +10,7 @@ from tests.models import fitted
 from tests.serving.asking import ask, post
 from zlpr.serving import Limits, create_app
 from zlpr.serving.app import PAGE_FILES
+from zlpr.serving.json_response import JsonResponse
 from zlpr.serving.service import Service
 
 TEXTS = ["I want my money back", "the parcel came late and the box was broken", ""]
@@ -44,6 +45,31 @@ def test_more_figures_than_an_answer_holds_are_refused(app, monkeypatch):
     answer = post(app, "/predict", {"texts": TEXTS, "all_labels": True})
     assert answer.status_code == 400
     assert "36 scores are too many to tell by name" in answer.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/predict", {"texts": TEXTS, "all_labels": True}),
+        (
+            "/v2/models/first/infer",
+            {"inputs": [{"name": "text", "datatype": "BYTES", "shape": [3], "data": TEXTS}]},
+        ),
+    ],
+)
+def test_an_answer_of_many_figures_is_written_out_beside_the_others(app, monkeypatch, path, body):
+    made, render = [], JsonResponse.render
+    monkeypatch.setattr(
+        JsonResponse,
+        "render",
+        lambda self, content: (made.append(threading.get_ident()), render(self, content))[1],
+    )
+    few = post(app, path, body)
+    monkeypatch.setattr("zlpr.serving.app.FEW_FIGURES", 35)
+    many = post(app, path, body)
+    assert few.json() == many.json()
+    here = threading.get_ident()
+    assert (made[0] == here, made[1] == here) == (True, False)
 
 
 def test_a_model_is_asked_by_its_name(app):

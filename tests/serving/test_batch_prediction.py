@@ -259,3 +259,19 @@ def test_a_pipe_is_refused_before_anything_waits_for_it(folder, tmp_path):
     os.mkfifo(tmp_path / "pipe.csv")
     with pytest.raises(UserError, match=r"pipe\.csv: not a file"):
         predict_parts(Request(str(folder)), [tmp_path / "pipe.csv"], tmp_path / "out")
+
+
+def test_a_refused_run_leaves_no_empty_folder_and_a_model_that_is_none_is_named(
+    folder, parts, tmp_path
+):
+    bad, out = tmp_path / "bad.parquet", tmp_path / "out"
+    parquet.write_table(pyarrow.table({"text": ["a", None]}), bad)
+    with pytest.raises(UserError, match="expected a text"):
+        predict_parts(Request(str(folder)), [bad], out)
+    assert not out.exists()
+    out.mkdir()  # one that was there stays
+    with pytest.raises(UserError, match="expected a text"):
+        predict_parts(Request(str(folder)), [bad], out)
+    assert out.is_dir()
+    with pytest.raises(UserError, match="nowhere: no such model folder"):
+        predict_parts(Request(str(tmp_path / "nowhere")), parts, out)

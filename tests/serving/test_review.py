@@ -1,3 +1,5 @@
+import copy
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -5,7 +7,9 @@ from scipy import sparse
 from tests import many_labels
 from tests.models import fitted
 from zlpr import decoding, metrics
+from zlpr.data import Dataset
 from zlpr.metrics import TopScores
+from zlpr.models import TrainingRecord
 from zlpr.serving.review import confused, figures, review, thresholds_of
 from zlpr.training import TrainingConfig, fit
 
@@ -138,3 +142,60 @@ def test_candidates_are_reviewed_without_a_matrix_of_all_labels():
     wrong = np.argwhere(dense(part.labels) != predicted)
     assert len(made.errors.samples) == len(wrong)  # those missed as no candidates among them
     assert len(made.cells.scores) == (scores.labels >= 0).sum()
+
+
+def in_a_hierarchy(model, rule):
+    """A model that decides by a rule and adds ancestors: each third label below the one before."""
+    parents = [[i - 1] if i % 3 else [] for i in range(len(model.label_names))]
+    above = copy.copy(model)
+    above.decoder = decoding.WithAncestors(rule, parents)
+    return above
+
+
+def test_where_labels_have_ancestors_cells_and_links_decide_as_the_rule_does(model, part):
+    cuts = [2.0, 0.5, 0.0, -1.0] * 3
+    above = in_a_hierarchy(model, decoding.PerLabelThreshold(thresholds=cuts))
+    data = part.with_ancestors(above.hierarchy)
+    made = review(above, data)
+    told = made.to_json()
+    assert (told["thresholds"], told["ancestors"][:4]) == (cuts, [[], [0], [1, 0], []])
+    decided = predicted_by(made.cells, cuts, data.labels.shape)
+    for label, ancestors in enumerate(told["ancestors"]):  # as the page does
+        for one in ancestors:
+            decided[:, one] |= decided[:, label]
+    assert np.array_equal(decided, above.decoder(above.predict_scores(data.texts)))
+    sizes = np.diff(data.labels.indptr)
+    body = made.cells_to_bytes()[len(made.cells.to_bytes()) :]
+    assert np.array_equal(np.frombuffer(body, "<u2", len(data)), sizes)
+    true = np.frombuffer(body, "<u4", offset=2 * len(data))
+    assert np.array_equal(true, data.labels.sorted_indices().indices)
+
+
+def test_ancestors_that_were_no_candidates_are_judged_as_they_are_decided():
+    class Few:  # two candidates of a sample, of which the first is above 0
+        label_names, record = ("top", "left", "right"), TrainingRecord("zlpr")
+        decoder = decoding.WithAncestors(decoding.ZeroBound(), [[], [0], [0]])
+        calibrator = decoding.Calibrator()
+
+        def read(self, inputs):
+            return len(inputs)
+
+        def score(self, read):
+            return TopScores(np.array([[1, 2]] * read), np.array([[3.0, -1.0]] * read), 3)
+
+        def features(self, read):
+            return None
+
+    data = Dataset.from_label_sets(
+        [["top", "left"], ["top", "right"], []], label_names=Few.label_names, texts=["a", "b", "c"]
+    )
+    made = review(Few(), data)
+    errors = zip(*(part.tolist() for part in vars(made.errors).values()), strict=True)
+    sure, unsure = decoding.Calibrator()(np.array([[3.0, -1.0]]))[0].tolist()
+    found = {(sample, label): (spurious, share) for sample, label, _, share, spurious in errors}
+    assert found == {
+        (1, 1): (True, pytest.approx(sure)),
+        (1, 2): (False, pytest.approx(unsure)),
+        (2, 1): (True, pytest.approx(sure)),
+        (2, 0): (True, pytest.approx(sure)),  # for "left" below it
+    }

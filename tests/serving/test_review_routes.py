@@ -1,3 +1,4 @@
+import copy
 import csv
 import io
 import json
@@ -10,6 +11,7 @@ from tests.models import fitted
 from tests.serving.asking import ask, post
 from zlpr import UserError, load
 from zlpr.data import Dataset
+from zlpr.decoding import WithAncestors
 from zlpr.serving import Limits, create_app
 from zlpr.serving.review import review
 from zlpr.serving.service import Service
@@ -191,3 +193,21 @@ def test_only_the_page_may_save_and_only_where_allowed(app, models, reviews):
     assert post(app, "/rule", body, headers=foreign).status_code == 403
     locked = create_app(models, reviews=reviews)
     assert post(locked, "/rule", body, headers=PAGE).status_code == 403
+
+
+def test_beside_a_model_with_a_hierarchy_all_label_sets_have_their_ancestors(models):
+    flat, parents = models["first"], [[], [0], *[[]] * 10]
+    above = copy.copy(flat)
+    above.decoder = WithAncestors(flat.decoder, parents)
+    part = fitted.parts()[2]
+    data = {"flat": part, "above": part.with_ancestors(above.hierarchy)}
+    both = {"flat": flat, "above": above}
+    reviews = {name: review(model, data[name]) for name, model in both.items()}
+    assert reviews["flat"].decided.nnz < reviews["above"].decided.nnz
+    for one, other in (("flat", "above"), ("above", "flat")):
+        app = create_app(both, reviews=reviews)
+        said = ask(app, "GET", f"/review/compare?model={one}&other={other}").json()
+        assert said["differ"] == []
+    described = ask(app, "GET", "/models").json()["models"]
+    assert [model["rule"] for model in described] == ["threshold", "threshold"]
+    assert [model["adds_ancestors"] for model in described] == [False, True]

@@ -11,6 +11,7 @@ from zlpr.cli.main import main
 from zlpr.data import demo
 from zlpr.training import TrainingConfig, fit
 from zlpr.training.linear_checkpoint import SavedAttempts
+from zlpr.training.loss import create_loss
 from zlpr.training.selection import validation_metric
 
 WEIGHTS = (1.0, 0.1, 4.0)
@@ -84,6 +85,12 @@ def test_a_kind_without_a_shorter_way_trains_each_value(parts):
     texts = demo.make(20, seed=9).texts
     expected = alone[weights.index(value)].model.predict_scores(texts)
     np.testing.assert_array_equal(result.model.predict_scores(texts).scores, expected.scores)
+
+
+def test_whole_numbers_stay_whole_for_a_parameter_that_takes_no_others():
+    config = TrainingConfig.of({"loss": "lsep", "choose": {"pairs": [2, 30]}})
+    for one in config.alternatives():  # which refuses 2.0
+        create_loss(one, np.eye(3, dtype=bool))
 
 
 @pytest.mark.parametrize(

@@ -90,18 +90,25 @@ def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def load_data(spec: str, args: argparse.Namespace, like: "Columns | None" = None) -> "Dataset":
+def load_data(
+    spec: str,
+    args: argparse.Namespace,
+    like: "Columns | None" = None,
+    *,
+    may_be_flat: bool = False,
+) -> "Dataset":
     """Load a file, a folder or "demo" as the arguments say, and say what was read as what.
 
     Args:
         spec: the file, the folder, or "demo".
         args: the parsed arguments of `add_reading_arguments`.
         like: how a model's training data was read, for what the arguments leave open.
+        may_be_flat: whether a hierarchy may say nothing of these labels, as of a test part.
     """
     from zlpr.data import load
 
     with progress(f"reading {spec}"):
-        data = load(spec, **reading_options(args), like=like)
+        data = load(spec, **reading_options(args), like=like, may_be_flat=may_be_flat)
     announce(spec, data.columns, error=getattr(args, "json", False))
     return data
 

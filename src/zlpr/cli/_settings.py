@@ -63,21 +63,27 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
         _add_flag(groups[setting.kinds], setting)
 
 
-def given_settings(args: argparse.Namespace, model: str) -> dict[str, Any]:
+def given_settings(args: argparse.Namespace, *models: str) -> dict[str, Any]:
     """The settings that the command line has, nested as a configuration has them.
 
+    Args:
+        args: the parsed flags of `add_settings`.
+        models: the model, or those among which the data is to choose.
+
     Raises:
-        UserError: one that the kind of the model does not have.
+        UserError: one that no kind of these models has; said of the first.
     """
-    kind = registry.kind_of(model).name
+    kinds = [registry.kind_of(model).name for model in models]
     given: dict[str, Any] = {}
     for setting in settings():
         value = getattr(args, setting.path[-1], None)
         if value is not None:
-            if setting.kinds and kind not in setting.kinds:
+            if setting.kinds and not set(kinds) & set(setting.kinds):
                 others = enumeration([registry.info(name).usage for name in setting.kinds])
                 verb = "has" if len(setting.kinds) == 1 else "have"
-                raise UserError(f"model {kind} has no setting {setting.spelling}; {others} {verb}")
+                raise UserError(
+                    f"model {kinds[0]} has no setting {setting.spelling}; {others} {verb}"
+                )
             place = given
             for name in setting.path[:-1]:
                 place = place.setdefault(name, {})

@@ -4,6 +4,7 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator
+from math import isnan
 from typing import TYPE_CHECKING
 
 from zlpr._counted import counted
@@ -44,10 +45,10 @@ def training_progress(
         if line.metric is not None and not quiet:
             ended = line.total in (0, line.step)
             steps = counted(line.step, "step") if ended else f"step {line.step}"
-            say(
-                f"  {line.stage}, {steps}: loss {line.loss:.4f}, "
-                f"validation {words} {shown(line.metric, share=share)}, {line.seconds:.1f} s",
-            )
+            # A kind that fits without a loss to follow has neither steps nor a loss to tell of.
+            done = "" if isnan(line.loss) else f", {steps}: loss {line.loss:.4f}"
+            value = shown(line.metric, share=share)
+            say(f"  {line.stage}{done}, validation {words} {value}, {line.seconds:.1f} s")
 
     if not sys.stderr.isatty():
         embedded = _tell_of_embedding if not quiet else lambda done, total: None
@@ -66,7 +67,8 @@ def training_progress(
         task = bars.add_task("reading features", total=None)
 
         def show(line: "TrainingProgress") -> None:
-            label = for_terminal(f"{line.stage}, step {line.step}, loss {line.loss:.4f}")
+            at = "" if isnan(line.loss) else f", step {line.step}, loss {line.loss:.4f}"
+            label = for_terminal(f"{line.stage}{at}")
             bars.update(task, description=label, completed=line.step, total=line.total or None)
             tell(line)
 

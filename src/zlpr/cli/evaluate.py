@@ -115,9 +115,11 @@ def _read(model: "FittedModel", args: argparse.Namespace) -> "Dataset":
     from zlpr.training.parts import divide_again
 
     like = columns_of(model)
-    data = with_model_names(load_data(args.data, args, like), model, like)
-    if model.hierarchy is not None:
-        data = data.with_ancestors(model.hierarchy)
+    above = model.hierarchy
+    data = load_data(args.data, args, like, may_be_flat=above is not None)
+    data = with_model_names(data, model, like)
+    if above is not None:
+        data = data.with_ancestors(above)
     divided, note = divide_again(data, model.record.data)
     if note and args.part != "all":
         say(f"note: {note} (--part all for all of it)", error=True)

@@ -114,20 +114,21 @@ def run(args: argparse.Namespace) -> None:
     if args.csv or args.raw_csv:
         _check_separable(model)
     decide_by_hand(model, args)
-    if args.out and Path(args.out).suffix == ".parquet":
-        _write_parquet(model, args)
-    else:
-        _write_lines(model, args)
+    with _alone(args):
+        if args.out and Path(args.out).suffix == ".parquet":
+            _write_parquet(model, args)
+        else:
+            _write_lines(model, args)
 
 
 def _write_lines(model: "FittedModel", args: argparse.Namespace) -> None:
     """JSON lines, CSV or, at a terminal, tables, to a file or to standard output."""
-    from zlpr._atomic import replacing
+    from zlpr._atomic import open_text, replacing
 
     # With answers on the screen they are progress enough.
     waiting = progress(f"predicting into {args.out}") if args.out else nullcontext()
     with waiting, replacing(args.out) if args.out else nullcontext() as beside:
-        stream = beside.open("w", encoding="utf-8", newline="") if beside else data_stream()
+        stream = open_text(beside) if beside else data_stream()
         with stream if beside else nullcontext():
             like = columns_of(model)
             write = _writer(stream, model, args, like)
@@ -284,6 +285,19 @@ def _check_out(args: argparse.Namespace) -> None:
         raise UserError(f"{target}: is read from; give --out another name")
     if not args.overwrite:
         raise UserError(f"{target}: is there already; choose another name, or --overwrite")
+
+
+@contextlib.contextmanager
+def _alone(args: argparse.Namespace) -> Iterator[None]:
+    """Keep others from writing --out meanwhile, and what they wrote before from being lost."""
+    from zlpr._atomic import is_special, locked
+
+    if args.out is None or is_special(args.out):
+        yield
+        return
+    with locked(Path(args.out)):
+        _check_out(args)  # once more, for it may have come since
+        yield
 
 
 def _check_separable(model: "FittedModel") -> None:

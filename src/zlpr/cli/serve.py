@@ -153,7 +153,8 @@ def _reviews(
 
     first = next(iter(models.values()))
     like = columns_of(first)
-    data = _closed(with_model_names(load_data(spec, args, like), first, like), first)
+    data = load_data(spec, args, like, may_be_flat=first.hierarchy is not None)
+    data = _closed(with_model_names(data, first, like), first)
     refit = bool(first.record.settings.get("refit"))
     chosen = to_review(data, first.record.data, refit=refit)
     reviews = {}

@@ -127,15 +127,17 @@ def _config(args: argparse.Namespace, parts: "Parts | None") -> "TrainingConfig"
     """The settings; where the data may choose the model, those of the usual one until it has."""
     from zlpr.models.registry import DEFAULT
     from zlpr.training import TrainingConfig
-    from zlpr.training.automatic import AUTO_MODEL, settle
+    from zlpr.training.automatic import AUTO_MODEL, FOR_MANY, possible, settle
 
     params = named_values(args.loss_param, "--loss-param")
-    model = DEFAULT if args.model == AUTO_MODEL else args.model
+    models = (DEFAULT, FOR_MANY) if args.model == AUTO_MODEL else (args.model,)
     choose = _numbers(args.choose)
-    values = {"loss_params": params, "choose": choose, **given_settings(args, model)}
-    if parts is None:
-        return TrainingConfig.of({"model": model, **values})
-    return settle({"model": args.model, **values}, parts)
+    values = {"loss_params": params, "choose": choose, **given_settings(args, *models)}
+    if parts is not None:
+        return settle({"model": args.model, **values}, parts)
+    if args.model == AUTO_MODEL:
+        return possible(values)[0]
+    return TrainingConfig.of({"model": args.model, **values})
 
 
 def _numbers(texts: list[str]) -> dict[str, list[Any]]:
@@ -163,8 +165,10 @@ def _parts(args: argparse.Namespace, seed: int) -> "Parts":
     if args.split is not None and args.validation is not None:
         raise UserError("--split: nothing is divided where --validation is given; leave one out")
     like = _like(data)
-    validation = None if args.validation is None else load_data(args.validation, args, like)
-    test = None if args.test is None else load_data(args.test, args, like)
+    validation, test = (
+        None if other is None else load_data(other, args, like, may_be_flat=True)
+        for other in (args.validation, args.test)
+    )
     return combine(data, validation, test, seed, args.split)
 
 

@@ -46,6 +46,9 @@ class RunFolder:
 
     path: Path
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", Path(self.path))  # of a text, too
+
     @property
     def runs(self) -> Path:
         """Where the records are."""

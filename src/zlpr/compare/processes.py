@@ -25,6 +25,9 @@ def available_cores() -> int:
     return os.cpu_count() or 1
 
 
+START: Any = multiprocessing.get_context("spawn")
+"""How processes begin: anew, for threads and devices are counted when libraries are loaded."""
+
 UNGUARDED = 79
 """What a process ends with that began a comparison while it was started for one."""
 
@@ -113,11 +116,10 @@ class ProcessWorkers:
         return code
 
     def _launch(self, slot: int) -> _Worker:
-        context = multiprocessing.get_context("spawn")
-        here, there = context.Pipe()
+        here, there = START.Pipe()
         self._logs.mkdir(parents=True, exist_ok=True)
         log = self._logs / f"worker-{slot}.log"
-        process = context.Process(
+        process = START.Process(
             target=_work, args=(there, self._place, log), name=f"zlpr-{slot}", daemon=True
         )
         with _environment(slot, self._place.threads):

@@ -36,6 +36,7 @@ from zlpr.compare.tables import (
 from zlpr.compare.wording import duration, short
 from zlpr.metrics import info
 from zlpr.metrics.table import in_words
+from zlpr.models.card import IN_HIERARCHY
 from zlpr.models.registry import NO_LOSS
 
 FILES = {"html": "report.html", "markdown": "report.md", "latex": "report.tex", "csv": "report.csv"}
@@ -220,9 +221,19 @@ def method(records: Sequence[RunRecord]) -> list[str]:
     return [*lines, *conventions(records)]
 
 
+HIERARCHY = frozenset(("hierarchy", "hierarchy_separator"))
+"""Options of reading by which labels count with their ancestors."""
+
+
 def conventions(records: Iterable[RunRecord]) -> list[str]:
-    """What empty cases count in the figures: one sentence, unless kinds of models differ."""
-    return [in_words(empty) for empty in dict.fromkeys(r.settings.empty for r in records)]
+    """What empty cases count in the figures, and which count labels with their ancestors."""
+    settings = [record.settings for record in records]
+    lines = [in_words(empty) for empty in dict.fromkeys(one.empty for one in settings)]
+    all_data = dict.fromkeys(one.data for one in settings)
+    closed = dict.fromkeys(one.data for one in settings if HIERARCHY & one.reading.keys())
+    if closed:
+        lines.append(IN_HIERARCHY if closed == all_data else f"{', '.join(closed)}: {IN_HIERARCHY}")
+    return lines
 
 
 def data_table(records: Sequence[RunRecord]) -> Table:

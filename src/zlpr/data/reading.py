@@ -453,11 +453,12 @@ def load(spec: str | Path, **how: Any) -> Dataset:
         spec: what to load.
         how: the arguments of `read`, and for labels that stand below others `hierarchy`, a
             `Hierarchy` or a file that `Hierarchy.read` takes, or `hierarchy_separator`, which
-            parts the names of labels: each label then comes with its ancestors.
+            parts the names of labels: each label then comes with its ancestors. `may_be_flat` is
+            for a part of some data, in which no label need be below another.
 
     Raises:
-        UserError: it cannot be read, or no sample has a label, so that there is nothing to learn
-            from it or to measure on it.
+        UserError: it cannot be read; or no sample has a label, so that there is nothing to learn
+            from it or to measure on it; or the hierarchy gives no label a parent.
 
     Examples:
         >>> from zlpr.data import load
@@ -466,12 +467,14 @@ def load(spec: str | Path, **how: Any) -> Dataset:
     """
     how = dict(how)
     hierarchy, separator = (how.pop(name, None) for name in ("hierarchy", "hierarchy_separator"))
+    may_be_flat = how.pop("may_be_flat", False)
     if hierarchy is not None and separator is not None:
         raise UserError("hierarchy and hierarchy_separator: give one of them")
     data = _load(spec, how)
     if hierarchy is None and separator is None:
         return data
-    closed = data.with_ancestors(_hierarchy_of(data, hierarchy, separator))
+    found = _hierarchy_of(data, hierarchy, separator, may_be_flat=may_be_flat)
+    closed = data.with_ancestors(found)
     if added := closed.label_names[data.num_labels :]:
         new = counted(len(added), "ancestor that was no label", "ancestors that were no labels")
         _log.warning("%s: the hierarchy adds %s: %s", data.name or spec, new, quote_all(added, 5))
@@ -479,19 +482,23 @@ def load(spec: str | Path, **how: Any) -> Dataset:
 
 
 def _hierarchy_of(
-    data: Dataset, given: Hierarchy | str | Path | None, separator: str | None
+    data: Dataset,
+    given: Hierarchy | str | Path | None,
+    separator: str | None,
+    *,
+    may_be_flat: bool,
 ) -> Hierarchy:
-    """What stands above the labels of data; refused where that is nothing."""
+    """What stands above the labels of data; refused where that is nothing and may not be."""
+    labels = f"{counted(data.num_labels, 'label')} of {data.name or 'the data'}"
     if given is None:
-        found, place = Hierarchy.by_separator(data.label_names, separator or ""), repr(separator)
-        reason = f"stands in none of {counted(data.num_labels, 'label')}"
+        found = Hierarchy.by_separator(data.label_names, separator or "")
+        reason = f"{separator!r} stands in none of {labels}"
     else:
         found = given if isinstance(given, Hierarchy) else Hierarchy.read(given)
         place = "the hierarchy" if isinstance(given, Hierarchy) else str(given)
-        reason = f"gives none of {counted(data.num_labels, 'label')} a parent"
-    if not any(name in found.parents for name in data.label_names):
-        shown = quote_all(data.label_names, 3)
-        raise UserError(f"{place} {reason} of {data.name or 'the data'} ({shown})")
+        reason = f"{place}: gives none of {labels} a parent"
+    if not may_be_flat and not any(name in found.parents for name in data.label_names):
+        raise UserError(f"{reason} ({quote_all(data.label_names, 3)})")
     return found
 
 

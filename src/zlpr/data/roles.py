@@ -157,6 +157,8 @@ def find_roles(
         header: whether the columns have names of their own.
     """
     names = list(table)
+    if not names:
+        raise UserError(f"{file}: the first rows have no columns")
     options = _as_before(options, names)
     label_columns = _label_columns(file, table, options) if options.labelled else ()
     taken = set(label_columns)

@@ -48,8 +48,11 @@ class SecondStage(Rule):
         """The model's values, one for each row of inputs."""
         if not self.weights:
             raise UserError(f"{self.name} has learned nothing yet: call fit first")
-        standardised = (inputs - self.mean) / self.scale
-        values: Values = standardised @ np.array(self.weights[:-1]) + self.weights[-1]
+        standardised = np.ascontiguousarray((inputs - self.mean) / self.scale)
+        # Row by row: a product of matrices rounds otherwise for one row than for many, and a cut
+        # may lie where that decides.
+        weighted = standardised * np.array(self.weights[:-1])
+        values: Values = weighted.sum(axis=-1) + self.weights[-1]
         return values
 
 

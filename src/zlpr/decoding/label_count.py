@@ -161,7 +161,7 @@ def _features(top: Values, scores: FloatArray) -> Values:
     """Features of each rank but the last of `top`, shape (samples, ranks, NUM_FEATURES)."""
     finite = np.isfinite(scores)
     known = np.maximum(finite.sum(axis=1, keepdims=True), 1)
-    filled = np.where(finite, scores, 0).astype(np.float64)
+    filled = np.where(finite, scores, 0).astype(np.float64, order="C")  # rows alike, few or many
     mean = filled.sum(axis=1, keepdims=True) / known
     deviation = np.sqrt((((filled - mean) * finite) ** 2).sum(axis=1, keepdims=True) / known)
     here = top[:, :-1]

@@ -119,6 +119,7 @@ def _summary(scores: FloatArray) -> Values:
     Infinite scores count as the sample's nearest finite ones, but moments leave those of -inf out;
     with fewer labels than are shown, the last is repeated.
     """
+    scores = np.ascontiguousarray(scores)  # whose rows are summed alike, few or many
     finite = np.isfinite(scores)
     low = np.min(scores, axis=1, where=finite, initial=np.inf, keepdims=True)
     high = np.max(scores, axis=1, where=finite, initial=-np.inf, keepdims=True)

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zlpr import __version__
-from zlpr._atomic import locked
 from zlpr._errors import UserError
 from zlpr._ray_cluster import connect, reason_of
 from zlpr._typed_json import from_plain, to_plain
@@ -25,7 +24,7 @@ from zlpr.models import load
 from zlpr.models.base import numbers_of
 from zlpr.models.folder import read_config
 from zlpr.models.registry import saved_as
-from zlpr.serving.batch_prediction import PartPredictor, Request, to_do
+from zlpr.serving.batch_prediction import PartPredictor, Request, claimed, to_do
 
 __all__ = ["Predictor", "predict_parts"]
 
@@ -124,7 +123,7 @@ def predict_parts(
     """
     target = Path(folder).absolute()
     request = _everywhere(request)
-    with locked(target):
+    with claimed(target):
         meant = request.model_digest()
         todo = to_do(request, sources, target, overwrite=overwrite, model_digest=meant)
         if todo:

@@ -7,7 +7,7 @@ from zlpr import __version__
 from zlpr._counted import counted
 from zlpr._escape import for_markdown, for_markdown_code, for_terminal
 from zlpr.data import Columns
-from zlpr.decoding import SetPosterior
+from zlpr.decoding import ProbabilityFloor, SetPosterior
 from zlpr.decoding.with_ancestors import bare
 from zlpr.metrics import Empty
 from zlpr.metrics.table import figure_rows, in_words, shown
@@ -151,15 +151,26 @@ def _trained_with(record: "TrainingRecord") -> str:
 
 
 def _decides(model: "FittedModel") -> str:
-    config = dict(bare(model.decoder).to_config())
+    decoder, more = bare(model.decoder), ""
+    if isinstance(decoder, ProbabilityFloor):
+        more = f" No label below a probability of {decoder.min_probability:g} is predicted."
+        decoder = decoder.rule
+    more += f" {IN_HIERARCHY}" if model.hierarchy is not None else ""
+    config = dict(decoder.to_config())
     rule = str(config.pop("rule"))
-    closed = " " + IN_HIERARCHY if model.hierarchy is not None else ""
     if rule == "zero":
-        return f"A label is predicted where its score is above 0, the loss's own bound.{closed}"
+        return f"A label is predicted where its score is above 0, the loss's own bound.{more}"
     numbers = {name: value for name, value in config.items() if isinstance(value, int | float)}
     values = ", ".join(f"{name} = {value:.4g}" for name, value in numbers.items())
     values = f" ({values})" if values else ""
-    return f"By the rule `{rule}`{values}, fitted on validation data.{closed}"
+    how = "set by hand" if _is_by_hand(model.record) else "fitted on validation data"
+    return f"By the rule `{rule}`{values}, {how}.{more}"
+
+
+def _is_by_hand(record: "TrainingRecord") -> bool:
+    """Whether a threshold or a number of labels was asked for, in training or on the page."""
+    asked = any(record.settings.get(name) is not None for name in ("threshold", "top"))
+    return asked or record.decision.get("by") == "hand"
 
 
 def _estimates(model: "FittedModel") -> str:

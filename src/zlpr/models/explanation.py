@@ -103,10 +103,11 @@ def explain(
         model: any fitted model.
         sample: one text, or one row of features.
         label: its name; None explains what is predicted, or the highest score where nothing is.
+            What is predicted for a label below it alone, without a score of its own, is left out.
         top: contributions to list of each.
 
     Raises:
-        UserError: there is no such label, or the model cannot read the sample.
+        UserError: there is no such label, it has no score, or the model cannot read the sample.
     """
     if top < 0:
         raise UserError(f"top {top}: expected a number of at least 0")
@@ -124,14 +125,11 @@ def explain(
     if label is not None:
         shown = [model.label_names.index(label)]
     else:
-        shown = sorted(np.flatnonzero(predicted).tolist(), key=lambda i: -scores[0, i])
-        shown = shown or [int(scores[0].argmax())]
+        # An ancestor that was no candidate comes with a label below it, and has no score.
+        scored = np.flatnonzero(predicted & (scores[0] > -np.inf))
+        shown = sorted(scored.tolist(), key=lambda i: -scores[0, i]) or [int(scores[0].argmax())]
     if scores[0, shown[0]] == -np.inf:
-        raise UserError(
-            "no label is a candidate of this sample: it holds nothing that the model knows"
-            if label is None
-            else f"{label!r} is no candidate of this sample: the model did not score it"
-        )
+        raise UserError(_unscored(label, bool(predicted[shown[0]])))
     parts = model.parts(sample, read, shown)
     return tuple(
         _explanation(
@@ -146,6 +144,18 @@ def explain(
         )
         for column, number in enumerate(shown)
     )
+
+
+def _unscored(label: str | None, predicted: bool) -> str:
+    """Why there is nothing to explain: only candidates have scores."""
+    if label is None:
+        return "no label is a candidate of this sample: it holds nothing that the model knows"
+    if predicted:
+        return (
+            f"{label!r} is predicted because a label below it is, and the model did not score it; "
+            "explain that one"
+        )
+    return f"{label!r} is no candidate of this sample: the model did not score it"
 
 
 def _of_all_labels(values: Any) -> NDArray[Any]:

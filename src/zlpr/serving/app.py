@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import asdict
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -39,6 +39,8 @@ HEADER_LENGTH = "Inference-Header-Content-Length"
 MOST_CONTRIBUTIONS = 1_000
 MOST_FIGURES = 1_000_000
 """Scores, and as many probabilities, that are told by the labels' names in one answer."""
+FEW_FIGURES = 20_000
+"""Numbers up to which an answer is written out while all others wait: some milliseconds."""
 PAGE_FILES = {
     "/": ("index.html", "text/html; charset=utf-8"),
     "/app.js": ("app.js", "text/javascript; charset=utf-8"),
@@ -148,9 +150,13 @@ def _add_answers(app: FastAPI, service: Service) -> None:
                 f"all_labels: {figures:,} scores are too many to tell by name; send fewer texts "
                 "at a time, or leave it out"
             )
-        names = served.model.label_names
-        plain = [one.to_json(names, all_labels=asked.all_labels) for one in answers]
-        return JsonResponse({"model": served.name, "answers": plain})
+
+        def make() -> Response:
+            names = served.model.label_names
+            plain = [one.to_json(names, all_labels=asked.all_labels) for one in answers]
+            return JsonResponse({"model": served.name, "answers": plain})
+
+        return await _made(make, figures if asked.all_labels else 0)
 
     @app.post(
         "/explain",
@@ -219,15 +225,24 @@ async def _infer(served: ServedModel, request: Request, limits: Limits) -> Respo
     else:
         future = served.answer_features(asked.inputs, scores_only=scores_only)
     answers = await wait_for(future, request, limits)
-    head, tails = inference_response(served, asked, answers)
-    response = JsonResponse(head)
-    if not tails:
-        return response
-    return Response(
-        bytes(response.body) + b"".join(tails),
-        media_type="application/octet-stream",
-        headers={HEADER_LENGTH: str(len(response.body))},
-    )
+
+    def make() -> Response:
+        head, tails = inference_response(served, asked, answers)
+        response = JsonResponse(head)
+        if not tails:
+            return response
+        return Response(
+            bytes(response.body) + b"".join(tails),
+            media_type="application/octet-stream",
+            headers={HEADER_LENGTH: str(len(response.body))},
+        )
+
+    return await _made(make, len(answers) * len(served.model.label_names))
+
+
+async def _made(make: Callable[[], Response], figures: int) -> Response:
+    """An answer, made in a thread of its own where that takes so long that others would wait."""
+    return make() if figures <= FEW_FIGURES else await asyncio.to_thread(make)
 
 
 async def wait_for(

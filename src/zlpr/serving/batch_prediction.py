@@ -23,8 +23,17 @@ from zlpr.data.files import check_file, plain_suffix
 from zlpr.decoding import by_hand
 from zlpr.models import FittedModel, load
 from zlpr.models.answers import answer
+from zlpr.models.folder import CONFIG, read_config
 
-__all__ = ["PartPredictor", "Request", "find_files", "predict_parts", "to_do", "write_predictions"]
+__all__ = [
+    "PartPredictor",
+    "Request",
+    "claimed",
+    "find_files",
+    "predict_parts",
+    "to_do",
+    "write_predictions",
+]
 
 PREDICTED = ("predicted_labels", "predicted_scores", "predicted_probabilities")
 """The columns that are added."""
@@ -51,7 +60,10 @@ class Request:
 
     def model_digest(self) -> str:
         """Of the model that is in the folder now."""
-        return file_digest(Path(self.model) / "config.json")  # which has the digests of all else
+        config = Path(self.model) / CONFIG
+        if not config.is_file():
+            read_config(Path(self.model))  # which says what is wrong
+        return file_digest(config)  # which has the digests of all else
 
     def made_of(self, source: Path, model_digest: str) -> str:
         """What a part depends on, as one digest: model, file, decision, reading and version."""
@@ -388,6 +400,23 @@ def _made_of(path: Path) -> str:
     return bytes(held.get(MADE_OF, b"")).decode(errors="replace")
 
 
+@contextlib.contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """Keep a folder for one run; one that the run made and left empty is removed.
+
+    Raises:
+        UserError: another run writes into it.
+    """
+    was_there = folder.exists()
+    with locked(folder):
+        try:
+            yield
+        finally:
+            if not was_there:
+                with contextlib.suppress(OSError):  # parts are in it, or it was never made
+                    folder.rmdir()
+
+
 def predict_parts(
     request: Request,
     sources: Sequence[Path],
@@ -406,7 +435,7 @@ def predict_parts(
         done: called with each file whose part was written, and what was read as what.
     """
     target = Path(folder)
-    with locked(target):
+    with claimed(target):
         meant = request.model_digest()
         todo = to_do(request, sources, target, overwrite=overwrite, model_digest=meant)
         predictor = PartPredictor(request, model_digest=meant) if todo else None

@@ -2,9 +2,11 @@
 
 A threshold that moves changes the decision on the cells (a sample and a label) whose scores it
 passes, and on no others. So the browser gets, label by label, the cells in the order of their
-scores, each with its sample and whether it is true; to move a cut is to walk along that order. Of
-many samples and labels only the highest cells are kept, `MOST_CELLS` of them, with the cut that no
-threshold may go below: everything above it is exact.
+scores, each with its sample and whether it is true; to move a cut is to walk along that order.
+Where labels have a hierarchy the browser gets their ancestors, too, and every true label: a label
+is then predicted where its own cell is above its cut, or that of one below it. Of many samples and
+labels only the highest cells are kept, `MOST_CELLS` of them, with the cut that no threshold may go
+below: everything above it is exact.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +18,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from zlpr import decoding, metrics
+from zlpr._ancestors import Ancestors
 from zlpr.data import Dataset
+from zlpr.decoding.with_ancestors import bare
 from zlpr.metrics import Empty, LabelLists, TopScores
 from zlpr.models.base import FittedModel
 from zlpr.models.card import empty_of
@@ -108,6 +112,7 @@ class Review:
         surprise: of each sample, -log of the probability of the labels that it was given.
         thresholds: of the model's own rule where it is one of thresholds.
         test_data: the test part, for a rule that is saved.
+        ancestors: of the labels, which come with them in every label set; None without.
     """
 
     data: Dataset
@@ -124,6 +129,7 @@ class Review:
     surprise: NDArray[np.float32]
     thresholds: list[float] | None
     test_data: Dataset | None = None
+    ancestors: Ancestors | None = None
 
     def figures_with(self, model: FittedModel, rule: decoding.Rule) -> dict[str, dict[str, float]]:
         """Every figure of another rule, by part, as a model's record has them."""
@@ -135,9 +141,15 @@ class Review:
         }
 
     def cells_to_bytes(self) -> bytes:
-        """The cells, and behind them how many labels each sample has, as uint16."""
-        sizes = np.bincount(self.data.labels.tocoo().row, minlength=len(self.data))
-        return self.cells.to_bytes() + sizes.astype("<u2").tobytes()
+        """The cells, behind them how many labels each sample has, as uint16, and which, as uint32.
+
+        Which they are is told where labels have ancestors, whose cells may not be among those kept.
+        """
+        truth = self.data.labels.tocsr().sorted_indices()
+        parts = [self.cells.to_bytes(), np.diff(truth.indptr).astype("<u2").tobytes()]
+        if self.ancestors is not None:
+            parts.append(truth.indices.astype("<u4").tobytes())
+        return b"".join(parts)
 
     def to_json(self) -> dict[str, Any]:
         """What the page is told beside the arrays."""
@@ -165,6 +177,7 @@ class Review:
             "confused": confused(self.data.labels, self.decided),
             "cells": len(self.cells.scores),
             "errors": len(self.errors.samples),
+            "ancestors": None if self.ancestors is None else self.ancestors.to_lists(),
         }
 
 
@@ -190,7 +203,9 @@ def review(
         progress: called with each number of samples that are done.
     """
     thresholds = thresholds_of(model.decoder, len(model.label_names))
-    collected = _Collected(thresholds, most_cells, len(data) * len(model.label_names))
+    rule = model.decoder
+    ancestors = rule.ancestors if isinstance(rule, decoding.WithAncestors) else None
+    collected = _Collected(thresholds, most_cells, len(data) * len(model.label_names), ancestors)
     for start, block in _blocks(model, data, progress):
         collected.add(start, block, data.labels[start : start + len(block.scores)])
     collected.settle()
@@ -211,6 +226,7 @@ def review(
         surprise=np.concatenate([*collected.surprise, np.zeros(0, dtype=np.float32)]),
         thresholds=thresholds,
         test_data=test,
+        ancestors=ancestors,
     )
 
 
@@ -235,7 +251,8 @@ def describe(
         "kind": model.kind,
         "labels": list(model.label_names),
         "reads_texts": reads_texts,
-        "rule": model.decoder.to_config()["rule"],
+        "rule": bare(model.decoder).name,
+        "adds_ancestors": model.hierarchy is not None,
         "cuts": cuts,
         "probabilities_at_cuts": at_cut,
         "reviewed": reviewed,
@@ -269,10 +286,13 @@ def figures(truth: Matrix, decided: Matrix, empty: Empty) -> dict[str, float]:
 def thresholds_of(rule: decoding.Rule, num_labels: int) -> list[float] | None:
     """A threshold per label where the rule is one of thresholds; None where it is not.
 
+    Ancestors that a rule adds have nothing to do with it.
+
     Examples:
         >>> thresholds_of(decoding.Threshold(0.5), 2), thresholds_of(decoding.TopK(1), 2)
         ([0.5, 0.5], None)
     """
+    rule = bare(rule)
     if isinstance(rule, decoding.ZeroBound):
         return [0.0] * num_labels
     if isinstance(rule, decoding.Threshold):
@@ -354,10 +374,16 @@ def _as_matrix(decided: NDArray[np.bool_] | LabelLists) -> Matrix:
 class _Collected:
     """What is kept of the blocks as they pass."""
 
-    def __init__(self, thresholds: list[float] | None, most_cells: int, cells: int) -> None:
+    def __init__(
+        self,
+        thresholds: list[float] | None,
+        most_cells: int,
+        cells: int,
+        ancestors: Ancestors | None,
+    ) -> None:
         # Twice as many as wanted from each block, for the common floor is the highest of them.
         self.share = 1.0 if cells <= most_cells else min(1.0, 2 * most_cells / cells)
-        self.most_cells = most_cells
+        self.most_cells, self.ancestors = most_cells, ancestors
         self.lowest = None if thresholds is None else np.array(thresholds, dtype=np.float32)
         self.floor = -np.inf
         self.decided: list[Matrix] = []
@@ -387,7 +413,7 @@ class _Collected:
                 chosen[wrong],
             )
         )
-        self._miss(start, block, truth)
+        self._judge_others(start, block, truth)
         given = np.where(true, block.shares, 1 - block.shares).clip(LEAST, 1)
         summed = np.bincount(block.rows, -np.log(given), minlength=truth.shape[0])
         self.surprise.append(summed.astype(np.float32))
@@ -396,17 +422,31 @@ class _Collected:
         assert self.lowest is not None  # noqa: S101 - for mypy
         return np.minimum(np.float32(floor), self.lowest)[block.columns]
 
-    def _miss(self, start: int, block: _Block, truth: Matrix) -> None:
-        """True labels that were no candidates: missed, at no score and no probability."""
+    def _judge_others(self, start: int, block: _Block, truth: Matrix) -> None:
+        """Wrong decisions on labels that were no candidates.
+
+        Missed, at no score and no probability; or predicted as ancestors, with the figures of the
+        likeliest label below, as in an answer.
+        """
         if not isinstance(block.scores, TopScores):
             return
-        rows, columns = truth.nonzero()
-        width = truth.shape[1]
-        outside = ~np.isin(rows * width + columns, block.rows * width + block.columns)
-        rows, columns = rows[outside], columns[outside]
-        lowest = np.full(len(rows), np.finfo(np.float32).min, dtype=np.float32)
-        nothing = np.zeros(len(rows), dtype=np.float32)
-        self._errors.append((rows + start, columns, lowest, nothing, np.zeros(len(rows), bool)))
+        true, chosen = (_places(matrix) for matrix in (truth, block.decided))
+        own = block.rows * truth.shape[1] + block.columns
+        others = np.setdiff1d(np.setxor1d(true, chosen), own)
+        spurious, decided = np.isin(others, chosen), np.isin(own, chosen)
+        rows, columns = np.divmod(others, truth.shape[1])
+        scores = np.full(len(others), np.finfo(np.float32).min, dtype=np.float32)
+        shares = np.zeros(len(others), dtype=np.float32)
+        for place in np.flatnonzero(spurious).tolist():
+            cells = np.arange(*np.searchsorted(block.rows, [rows[place], rows[place] + 1]))
+            below = [i for i in cells[decided[cells]] if self._is_above(columns[place], i, block)]
+            scores[place] = block.values[below].max()
+            shares[place] = block.shares[below].max()
+        self._errors.append((rows + start, columns, scores, shares, spurious))
+
+    def _is_above(self, label: int, cell: int, block: _Block) -> bool:
+        above = self.ancestors
+        return above is not None and label in above[int(block.columns[cell])]
 
     def settle(self) -> None:
         """Raise the common floor until no more cells are above it than are wanted."""
@@ -459,6 +499,13 @@ def _at(matrix: Matrix, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> 
     set_rows, set_columns = matrix.nonzero()
     dense[set_rows, set_columns] = True
     return dense[rows, columns]
+
+
+def _places(matrix: Matrix) -> NDArray[np.int64]:
+    """Positions of what is set in the flattened matrix."""
+    rows, columns = matrix.nonzero()
+    places: NDArray[np.int64] = np.asarray(rows, dtype=np.int64) * matrix.shape[1] + columns
+    return places
 
 
 def _stack(blocks: Sequence[Matrix], num_labels: int) -> Matrix:

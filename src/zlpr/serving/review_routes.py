@@ -2,6 +2,7 @@
 
 import asyncio
 import csv
+import functools
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from starlette.exceptions import HTTPException
 
 from zlpr._errors import UserError
 from zlpr._escape import for_spreadsheet
+from zlpr.data import Hierarchy
 from zlpr.serving.json_response import JsonResponse
 from zlpr.serving.review import Review, describe
 from zlpr.serving.rules import copy_with_rule, save_copy
@@ -185,19 +187,20 @@ def _errors_csv(served: ServedModel, found: Review, label: str, kind: str, least
 def _compare(
     first: tuple[ServedModel, Review], second: tuple[ServedModel, Review]
 ) -> dict[str, Any]:
-    """Figures of two models on the same samples, and where their label sets differ."""
-    sets = [
-        [
-            frozenset(served.model.label_names[i] for i in _row(found.decided, number))
-            for number in range(len(found.data))
-        ]
-        for served, found in (first, second)
-    ]
+    """Figures of two models on the same samples, and where their label sets differ.
+
+    Where one of them predicts labels with their ancestors, all sets are compared with these.
+    """
+    links = [served.model.hierarchy for served, _ in (first, second)]
+    above = functools.reduce(Hierarchy.joined, filter(None, links), Hierarchy({}))
     data = first[1].data
-    true = [
-        frozenset(data.label_names[i] for i in _row(data.labels, number))
-        for number in range(len(data))
-    ]
+
+    def sets_of(names: Sequence[str], matrix: Any) -> list[frozenset[str]]:
+        rows = (_row(matrix, number) for number in range(len(data)))
+        return [frozenset(above.with_ancestors(names[i] for i in row)) for row in rows]
+
+    sets = [sets_of(served.model.label_names, found.decided) for served, found in (first, second)]
+    true = sets_of(data.label_names, data.labels)
     differ = [number for number, (a, b) in enumerate(zip(*sets, strict=True)) if a != b]
     right = [sum(one[number] == true[number] for number in differ) for one in sets]
     return {

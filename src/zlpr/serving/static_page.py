@@ -89,6 +89,10 @@ def to_json(model: FittedModel, found: Review, name: str, example: str) -> dict[
             f"a static page decides by thresholds, and this model by {described['rule']!r}; train "
             "with --decode threshold"
         )
+    if model.hierarchy is not None:
+        raise UserError(
+            "a static page decides label by label, and this model adds the ancestors of labels"
+        )
     if not isinstance(model.calibrator, Calibrator):
         raise UserError(
             "a static page has each label's probability from its own score, and this model's come "

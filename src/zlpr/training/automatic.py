@@ -1,5 +1,6 @@
 """Which kind of model to train where nobody says."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
 
 AUTO_MODEL = "auto"
 """What `--model` says where the data may choose."""
+FOR_MANY = "shortlist"
+"""What `auto` takes where labels are many."""
 MANY_LABELS = 500
 """From so many labels on, texts and sparse features are for `shortlist`: a dense layer takes
 minutes there, and finds less of the rare labels (`docs/guides/many-labels.md`)."""
@@ -30,16 +33,40 @@ def settle(values: Mapping[str, Any], parts: "Parts") -> "TrainingConfig":
         UserError: a setting that the kind does not have, or a value of the wrong type.
     """
     from zlpr.training.config import TrainingConfig
+    from zlpr.training.registry import config_of_kind
 
     if values.get("model", AUTO_MODEL) != AUTO_MODEL:
         return TrainingConfig.of(values)
-    usual = TrainingConfig.of({**values, "model": DEFAULT})
-    if not has_many_labels(parts):
-        return usual
-    try:
-        return TrainingConfig.of({**values, "model": "shortlist"})
-    except UserError:
-        return usual
+    kinds = (DEFAULT, FOR_MANY) if not has_many_labels(parts) else (FOR_MANY, DEFAULT)
+    fitting = possible(values)
+    if kinds[0] != FOR_MANY and [config.model for config in fitting] == [FOR_MANY]:
+        usual = {entry.name for entry in dataclasses.fields(config_of_kind(DEFAULT))}
+        given = ", ".join(name for name in values if name not in usual)
+        raise UserError(
+            f"{given}: for {FOR_MANY}, which auto takes for texts and sparse features from "
+            f"{MANY_LABELS} labels on, and there are {parts.train.num_labels:,}; name the model, "
+            f"as in --model {FOR_MANY}, or leave this out"
+        )
+    return min(fitting, key=lambda config: kinds.index(config.model))
+
+
+def possible(values: Mapping[str, Any]) -> "list[TrainingConfig]":
+    """The configurations that `auto` may come to, the usual one first.
+
+    Raises:
+        UserError: there is none; what is wrong with the usual one.
+    """
+    from zlpr.training.config import TrainingConfig
+
+    fitting, faults = [], []
+    for kind in (DEFAULT, FOR_MANY):
+        try:
+            fitting.append(TrainingConfig.of({**values, "model": kind}))
+        except UserError as fault:
+            faults.append(fault)
+    if not fitting:
+        raise faults[0]
+    return fitting
 
 
 def has_many_labels(parts: "Parts") -> bool:

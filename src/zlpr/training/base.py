@@ -25,7 +25,7 @@ class TrainingProgress:
         stage: what is being done, such as "regularisation 0.3" or "epoch".
         step: how far, counted from 1.
         total: of how many; 0 where that is not known.
-        loss: the training objective.
+        loss: the training objective; NaN where a kind has none to follow.
         metric: the chosen metric on validation, where it was measured.
         seconds: since the run began.
         last_tenth: at the end of a fit, how much of all that it gained came in its last tenth:

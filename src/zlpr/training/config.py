@@ -91,7 +91,8 @@ class TrainingConfig:
         "zlpr", "a name from 'zlpr losses', with parameters as in zlpr:pos_weight=2.7"
     )
     loss_params: Mapping[str, Any] = field(default_factory=dict)
-    choose: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    # Any, for whole numbers stay such, as a loss may ask; `_check_choose` looks at them.
+    choose: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     seed: int = setting(0, "random seed of initialisation, shuffling and dropout")
     decode: str = setting(
         AUTO,

@@ -208,7 +208,7 @@ function drawBars() {
   const chosen = new Set(answer.labels);
   names.sort((a, b) => chosen.has(b) - chosen.has(a));
   const cuts = model().probabilities_at_cuts;
-  find("bars-note").textContent = `${chosen.size ? count(chosen.size, "label") + " predicted" : "No label is predicted"}, by the rule “${model().rule}”. ` +
+  find("bars-note").textContent = `${chosen.size ? count(chosen.size, "label") + " predicted" : "No label is predicted"}, by the rule “${model().rule}”${model().adds_ancestors ? " and with their ancestors" : ""}. ` +
     (cuts ? "The mark on a bar is the label's cut. " : "") + "Choose a label to see which words weigh.";
   const shownNames = allBars ? names : names.slice(0, Math.max(backend.bars, chosen.size));
   const index = new Map(model().labels.map((name, column) => [name, column]));
@@ -341,12 +341,21 @@ class Cuts {  // decisions under cuts that move: a cut that moves touches the ce
     this.samples = take(Uint32Array, many);
     this.scores = take(Float32Array, many);
     this.true = take(Uint8Array, many);
-    this.sizes = new Uint16Array(bytes.slice(at));
+    this.sizes = new Uint16Array(bytes.slice(at, at + 2 * about.samples));
+    if (about.ancestors) this.held = this.trueLabels(new Uint32Array(bytes.slice(at + 2 * about.samples)));
     this.reset();
+  }
+  trueLabels(flat) {  // places sample * labels + label
+    const held = new Set(), labels = this.about.support.length;
+    let at = 0;
+    this.sizes.forEach((size, sample) => { for (let end = at + size; at < end; at++) held.add(sample * labels + flat[at]); });
+    return held;
   }
   reset() {
     const labels = this.about.support.length;
     this.cuts = new Float32Array(labels).fill(Infinity);
+    this.passed = new Uint32Array(labels);      // of each label: cells above its cut
+    this.reasons = new Map();                   // of sample * labels + label: such cells at or below that label
     this.predicted = new Uint32Array(labels);
     this.hits = new Uint32Array(labels);
     this.wrong = Int32Array.from(this.sizes);   // of each sample: labels that are decided wrongly
@@ -359,14 +368,24 @@ class Cuts {  // decisions under cuts that move: a cut that moves touches the ce
     cut = Math.fround(Math.max(cut, this.lowest(label)));
     this.cuts[label] = cut;
     const first = this.starts[label], many = this.starts[label + 1] - first;
-    let place = this.predicted[label];
+    let place = this.passed[label];
     while (place < many && this.scores[first + place] > cut) this.turn(label, first + place++, 1);
     while (place > 0 && this.scores[first + place - 1] <= cut) this.turn(label, first + --place, -1);
-    this.predicted[label] = place;
+    this.passed[label] = place;
   }
   turn(label, cell, step) {
-    const sample = this.samples[cell], change = this.true[cell] ? -step : step;
-    if (this.true[cell]) this.hits[label] += step;
+    const sample = this.samples[cell], above = this.about.ancestors?.[label];
+    if (!above) { this.decide(label, sample, this.true[cell], step); return; }
+    for (const one of [label, ...above]) {  // predicted for as long as there is a reason
+      const place = sample * this.cuts.length + one, before = this.reasons.get(place) ?? 0;
+      this.reasons.set(place, before + step);
+      if (before === 0 || before + step === 0) this.decide(one, sample, this.held.has(place), step);
+    }
+  }
+  decide(label, sample, isTrue, step) {
+    const change = isTrue ? -step : step;
+    this.predicted[label] += step;
+    if (isTrue) this.hits[label] += step;
     const before = this.wrong[sample];
     this.wrong[sample] += change;
     this.exact += (this.wrong[sample] === 0) - (before === 0);
