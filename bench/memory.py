@@ -29,12 +29,16 @@ FITS = (
     ("powerset", 2_000, 5_000, 20),
     ("mmp", 500, 20_000, 1_000),
     ("chain", 500, 20_000, 50),
+    ("shortlist", 5_000, 50_000, 5_000),
+    ("shortlist", 20_000, 50_000, 2_000),
+    ("shortlist", 60_000, 100_000, 20_000),
 )
 SETTINGS = {
     "linear": {"regularisation": 10.0, "refit": False},
     "powerset": {"regularisation": 10.0},
     "mmp": {"epochs": 1},
     "chain": {"regularisation": 10.0},
+    "shortlist": {"regularisation": 0.03},
 }
 
 

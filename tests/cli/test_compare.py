@@ -135,6 +135,8 @@ def test_report_makes_every_form_from_the_records_alone(compared, tmp_path, caps
         (["--seeds", "0"], "--seeds 0: expected a number above 0"),
         (["--workers", "0"], "--workers 0: expected a number above 0"),
         (["--set", "epochs"], "--set 'epochs': expected NAME=VALUE"),
+        (["--choose", "beta=1,2"], "--choose beta: no loss of the comparison has such a parameter"),
+        (["--max-samples", "5"], "--max-samples 5: expected at least 10"),
     ],
 )
 def test_mistakes_get_clear_words_and_run_nothing(tmp_path, monkeypatch, capsys, flags, message):
@@ -189,6 +191,14 @@ def test_models_and_split_asked_for_hold_for_every_data_set(monkeypatch, tmp_pat
     grid = asked(monkeypatch, tmp_path, "--models", "linear", "--split", "stratified")
     assert {entry.models or grid.models for entry in grid.data} == {("linear",)}
     assert {entry.split or grid.split for entry in grid.data} == {"stratified"}
+
+
+def test_what_is_chosen_and_how_much_is_drawn_may_be_asked_for(monkeypatch, tmp_path):
+    flags = ["--losses", "zlpr", "dice2", "--choose", "pos_weight=1,2", "--per-metric"]
+    grid = asked(monkeypatch, tmp_path, *flags, "--max-samples", "50")
+    assert [loss.label for loss in grid.losses] == ["zlpr", "zlpr:pos_weight=1|2", "dice2"]
+    assert grid.losses[1].choose == {"pos_weight": (1, 2)}
+    assert (grid.per_metric, grid.max_samples) == (True, 50)
 
 
 def test_losses_that_no_data_set_tries_are_said(tmp_path, capsys):

@@ -12,11 +12,12 @@ from zlpr.compare.cell import (
     Place,
     curves,
     divide_with_test,
+    end_of_training,
     run_cell,
     share_inputs,
 )
 from zlpr.compare.grid import Cell, cells, parse_grid
-from zlpr.compare.records import LossSpec, same_result
+from zlpr.compare.records import MOST_OF_OBJECTIVE, LossSpec, same_result
 from zlpr.data import Dataset, load, write
 from zlpr.training import TrainingProgress
 from zlpr.training.linear import LinearTrainer
@@ -111,25 +112,103 @@ def test_a_seed_redraws_the_split(path):
         assert len(texts) == len(set(texts)) == 160
 
 
-def test_candidates_are_chosen_on_validation_at_the_own_bound(path):
-    weights = (0.2, 1.0, 5.0)
-    made = run(path, LossSpec("m", "zlpr", choose={"pos_weight": weights}, choose_by="micro_f1"))
-    values = {}
-    for weight in weights:
-        alone = run(path, LossSpec("m", "zlpr", {"pos_weight": weight}))
-        values[weight] = alone.done.evaluation.validation.own["micro_f1"]
-        if weight == made.done.chosen["pos_weight"]:
-            assert alone.done.evaluation == made.done.evaluation
-    assert values[made.done.chosen["pos_weight"]] == max(values.values())
-    assert made.done.trainings == 2 * 3  # each of them at last on both parts as well
+def test_a_parameter_is_chosen_as_a_training_chooses_it(path):
+    weights = (1.0, 0.2, 5.0)
+    made = run(path, LossSpec("m", "zlpr", choose={"pos_weight": weights})).done
+    parts = training.divide(load(str(path)), "random", 3)
+    config = training.TrainingConfig(
+        seed=3, regularisation=1.0, choose={"pos_weight": weights}, empty="sklearn"
+    )
+    fitted = training.fit(parts.train, parts.validation, config, test=parts.test)
+    assert made.chosen == fitted.chosen
+    assert made.evaluation.test.fitted["micro_f1"] == fitted.figures["test"]["micro_f1"]
+    assert made.trainings == 3 + 1  # at last on both parts
+    assert made.first is None
+    assert made.chosen_for == {}
 
 
-def test_candidates_may_be_chosen_by_a_metric_that_should_be_small(path):
+def test_the_metric_that_chooses_may_be_a_losss_own(path):
     spec = LossSpec("m", "zlpr", choose={"pos_weight": (0.02, 1.0)}, choose_by="hamming_loss")
-    made = run(path, spec)
-    alone = [run(path, LossSpec("m", "zlpr", {"pos_weight": weight})) for weight in (0.02, 1.0)]
-    losses = [one.done.evaluation.validation.own["hamming_loss"] for one in alone]
-    assert made.done.evaluation.validation.own["hamming_loss"] == min(losses) < max(losses)
+    assert run(path, spec).done.chosen["pos_weight"] in (0.02, 1.0)
+
+
+def per_metric(path, loss, **changes):
+    return run(path, loss, per_metric=True, training={}, **changes)
+
+
+@pytest.fixture(scope="module")
+def chosen_record(path):
+    return per_metric(path, LossSpec("m", "zlpr", choose={"pos_weight": (0.02, 1.0, 8.0)}))
+
+
+def test_each_figure_is_of_the_fit_that_is_best_by_it_on_validation(path, chosen_record):
+    """As a training at what was chosen says, to a sample of sixteen: one starts warm."""
+    made = chosen_record.done
+    for decided, name in (("own", "subset_accuracy"), ("threshold", "macro_f1")):
+        at = made.chosen_for[decided][name]
+        assert set(at) == {"regularisation", "pos_weight"}
+        alone = run(
+            path,
+            LossSpec("m", "zlpr", {"pos_weight": at["pos_weight"]}),
+            per_metric=True,
+            training={"regularisation": at["regularisation"]},
+        )
+        expected = getattr(alone.done.evaluation.test, decided)[name]
+        assert getattr(made.evaluation.test, decided)[name] == pytest.approx(expected, abs=0.07)
+    values = made.evaluation.validation
+    first = made.first.validation
+    for name in ("subset_accuracy", "micro_f1", "macro_f1", "example_f1", "average_precision"):
+        assert values.own[name] >= first.own[name]
+    assert values.own["ranking_loss"] <= first.own["ranking_loss"]
+    assert values.own != first.own
+
+
+def test_the_first_value_alone_is_the_loss_without_a_choice(path, chosen_record):
+    plain = per_metric(path, LossSpec("zlpr", "zlpr", {"pos_weight": 0.02})).done
+    assert plain.first is None
+    for part in ("validation", "test"):
+        for decided in ("own", "threshold", "fitted"):
+            alone = getattr(getattr(plain.evaluation, part), decided)
+            of_choice = getattr(getattr(chosen_record.done.first, part), decided)
+            for name in metrics.PAPER_METRICS:
+                assert of_choice.get(name) == alone.get(name)
+
+
+def test_a_loss_that_only_ranks_may_choose_a_parameter(path):
+    made = per_metric(path, LossSpec("m", "lsep", choose={"pos_weight": (1.0, 4.0)})).done
+    assert set(made.chosen_for["own"]) == {"average_precision", "ranking_loss"}
+    assert set(made.chosen_for["fitted"]) == set(made.chosen_for["threshold"])
+    assert len(made.chosen_for["threshold"]) == 4
+
+
+def test_a_record_says_how_far_training_had_settled(zlpr_record, chosen_record):
+    for made in (zlpr_record.done, chosen_record.done):
+        assert 0 <= made.end.objective < 0.05
+        assert 0 <= made.end.metric < 0.2
+        grain = 2 / made.data.validation
+        within = made.end.objective <= MOST_OF_OBJECTIVE and made.end.metric <= grain
+        assert made.end.settled is within
+
+
+def test_the_end_of_a_training_in_epochs_is_its_last_epoch():
+    lines = [
+        TrainingProgress("epoch", step, 3, loss, metric)
+        for step, (loss, metric) in enumerate([(9.0, 0.4), (3.0, 0.5), (1.0, 0.48)], start=1)
+    ]
+    end = end_of_training([lines], 1000)
+    assert (end.objective, end.settled) == (0.25, False)
+    assert end.metric == pytest.approx(0.02)
+    assert end_of_training([[lines[0], lines[0]]], 1000).settled is True
+    assert end_of_training([lines], 10).metric <= 2 / 10
+    assert end_of_training([], 9) is end_of_training([lines[:1]], 9) is None
+
+
+def test_of_a_large_set_some_samples_are_drawn_by_the_seed(path):
+    several = cells(toy.grid(path, max_samples=40))
+    parts = [share_inputs(cell).parts for cell in (several[0], several[3])]
+    sizes = [len(part.train) + len(part.validation) + len(part.test) for part in parts]
+    assert sizes == [40, 40]
+    assert set(parts[0].train.texts) != set(parts[1].train.texts)
 
 
 def test_a_failure_becomes_a_record(path, monkeypatch):

@@ -30,7 +30,7 @@ def test_all_faults_are_named_at_once(tmp_path):
         losses=(
             LossSpec("a", "zlpt"),
             LossSpec("b", "focal", {"gama": 1}),
-            LossSpec("c", "lsep", choose={"pairs": (5, 10)}),
+            LossSpec("c", "warp", choose={"rank_weight": ("identity", "harmonic")}),
             LossSpec("d", "zlpr", choose={"pos_weight": (2.0,)}, choose_by="beauty"),
         ),
         seeds=(1, 1),
@@ -45,7 +45,7 @@ def test_all_faults_are_named_at_once(tmp_path):
         "data demo: the grid has no loss 'bze'",
         "loss a: no loss 'zlpt'; did you mean 'zlpr'? There are: zlpr, ",
         "loss b: focal has no parameter 'gama'",
-        "loss c: only ranks",
+        "loss c: choose.rank_weight takes numbers",
         "loss d: choose.pos_weight needs at least two candidates",
         "loss d: choose_by names no metric: 'beauty'",
         "no model 'tree'; there are: linear, shortlist, embed:NAME_OR_PATH, hf:NAME_OR_PATH",

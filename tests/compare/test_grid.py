@@ -15,6 +15,8 @@ from zlpr.compare.grid import (
     parse_loss,
     preset,
     read_grid,
+    with_choice,
+    with_seeds,
 )
 from zlpr.compare.records import LossSpec
 from zlpr.data import load, published
@@ -113,6 +115,35 @@ def test_losses_on_the_command_line():
         parse_loss("focal:gamma")
     with pytest.raises(UserError, match="gamma given twice"):
         parse_loss("focal:gamma=1,gamma=2|3")
+
+
+def test_a_parameter_to_choose_stands_beside_every_loss_that_has_it():
+    grid = with_choice(
+        toy(losses=(parse_loss("zlpr"), parse_loss("dice2"))), {"pos_weight": (1, 2)}
+    )
+    assert [loss.label for loss in grid.losses] == ["zlpr", "zlpr:pos_weight=1|2", "dice2"]
+    assert grid.losses[1].choose == {"pos_weight": (1, 2)}
+    with pytest.raises(UserError, match="--choose beta: no loss of the comparison has such a"):
+        with_choice(toy(), {"beta": (1, 2)})
+    given = toy(losses=(parse_loss("zlpr:pos_weight=3"),))
+    with pytest.raises(UserError, match="a parameter that zlpr:pos_weight=3 gives as well"):
+        with_choice(given, {"pos_weight": (1, 2)})
+
+
+def test_a_grid_says_how_figures_are_chosen_and_how_much_data_is_taken():
+    plain = {"data": ["demo"], "losses": ["zlpr"]}
+    made = cells(parse_grid({**plain, "per_metric": True, "max_samples": 50}))[0].settings
+    assert (made.per_metric, made.max_samples) == (True, 50)
+    usual = cells(parse_grid(plain))[0].settings
+    assert (usual.per_metric, usual.max_samples) == (False, 0)
+    with pytest.raises(UserError, match="max_samples: 9 where at least 10 was expected"):
+        parse_grid({**plain, "max_samples": 9})
+
+
+def test_data_may_have_seeds_of_its_own():
+    grid = parse_grid({"data": [{"path": "demo", "seeds": 2}], "losses": ["zlpr"], "seeds": 3})
+    assert [cell.settings.seed for cell in cells(grid)] == [0, 1]
+    assert [cell.settings.seed for cell in cells(with_seeds(grid, range(4)))] == [0, 1, 2, 3]
 
 
 def test_cells_of_one_split_stand_together():

@@ -138,7 +138,7 @@ def test_the_rules_of_choosing_are_stated():
     text = " ".join(method([*RECORDS, made]))
     assert "same budget" in text
     assert "It took 4 trainings per run" in text
-    assert "pos_weight from 1, 2.72, by Micro-F1 at its own bound" in text
+    assert "pos_weight from 1, 2.72, on validation" in text
     assert "8:1:1" in text
     published = " ".join(method([record(split="published")]))
     assert "covers the initialisation alone" in published

@@ -1,64 +1,95 @@
-import re
 from dataclasses import replace
 
 import pytest
 from bench import study
 
-from tests.compare.synthetic import DECIDING, grid
-from zlpr.compare.records import write_record
-from zlpr.compare.results import OWN, Results
-
-LOSSES = (study.MARGIN, *DECIDING, "asymmetric", "hbm", "sigmoid_f1")
-SETS = tuple(f"set{i}" for i in range(6))
+from tests.compare.synthetic import grid
+from zlpr.compare.records import Evaluation
+from zlpr.losses import registry
+from zlpr.metrics import PAPER_METRICS
 
 
 @pytest.fixture(scope="module")
 def records():
-    def chosen(record):
-        outcome = replace(record.done, chosen={"pos_weight": 1.6487 if record.settings.seed else 1})
-        return replace(record, outcome=outcome)
-
-    made = grid(SETS, LOSSES, seeds=(0, 1, 2, 3))
-    return [chosen(r) if r.settings.loss.label == study.MARGIN else r for r in made]
-
-
-@pytest.fixture(scope="module")
-def results(records):
-    return Results.from_records(records)
-
-
-def test_a_duel_seen_from_the_other_side_is_its_mirror(results):
-    for column in OWN:
-        ours = study.duel(results, "zlpr", "bce", column)
-        theirs = study.duel(results, "bce", "zlpr", column)
-        assert ours["clearly_ahead"] == theirs["clearly_behind"]
-        assert ours["clearly_behind"] == theirs["clearly_ahead"]
-        assert ours["ahead"] + theirs["ahead"] <= ours["sets"] == len(SETS)
-        assert ours["mean_points"] == pytest.approx(-theirs["mean_points"])
-        assert ours["wilcoxon_p"] == pytest.approx(theirs["wilcoxon_p"])
+    """One cell that chose and one that had nothing to choose."""
+    plain, chosen = grid(("set0",), ("zlpr", "bce"), seeds=(0,))
+    spec = replace(chosen.settings.loss, choose={"pos_weight": (1.0, 2.0)})
+    settings = replace(chosen.settings, loss=spec)
+    at = {"regularisation": 1.0, "pos_weight": 2.0}
+    chosen_for = {name: dict.fromkeys(PAPER_METRICS, at) for name in study.DECISIONS}
+    first = replace(chosen.done.evaluation.test, own=dict.fromkeys(PAPER_METRICS, 0.25))
+    outcome = replace(
+        chosen.done, chosen_for=chosen_for, first=Evaluation(chosen.done.evaluation.test, first)
+    )
+    return [plain, replace(chosen, settings=settings, outcome=outcome)]
 
 
-def test_the_duel_table_tells_clear_leads_from_others(results):
-    near, far = study.duel_table(results, "zlpr", ("bce", "dice2"), "duels").rows
-    cell = r"(\d)/6 \((\d):(\d)\), [+-]\d+\.\d\d, p (?:< )?\d\.\d{3}"
-    told = {name: [re.fullmatch(cell, c.text).groups() for c in row] for name, row in (near, far)}
-    assert told["dice2"][0] == ("6", "6", "0")
-    for ahead, clear, _ in (*told["bce"], *told["dice2"]):
-        assert int(clear) <= int(ahead)
-    behind = study.duel_table(results, "dice2", ("zlpr",), "duels").rows[0][1][0].text
-    assert behind.startswith("0/6 (0:6), -")
+def test_a_cell_that_chose_has_its_plain_version_beside_it(records, tmp_path):
+    study.export("linear", records, tmp_path)
+    rows = study.read_table(tmp_path / "linear.csv")
+    versions = {(row["loss"], row["version"]) for row in rows}
+    assert versions == {("zlpr", "plain"), ("bce", "chosen"), ("bce", "plain")}
+    own = {
+        row["version"]: row
+        for row in rows
+        if row["loss"] == "bce" and row["decision"] == "own bound"
+    }
+    assert own["plain"]["micro_f1"] == "25.000"
+    expected = 100 * records[1].done.evaluation.test.own["micro_f1"]
+    assert float(own["chosen"]["micro_f1"]) == pytest.approx(expected, abs=1e-3)
+    assert own["chosen"]["values"] == ";".join(["2"] * 6)
+    assert own["plain"]["values"] == ""
 
 
-def test_every_table_of_the_study_is_made_from_its_records(records, tmp_path):
-    for record in records:
-        write_record(record, tmp_path / "runs")
-    tables = {table.title: table for table in study.study_tables(tmp_path)}
-    assert len(tables) == 11  # the two of ranks share their title
-    wins = dict(tables["Wins among all, own bound"].rows)
-    assert wins[study.MARGIN][0].value == len(SETS)
-    assert [name for name, _ in tables["zlpr against the paper's others"].rows] == [
-        name for name in study.DECIDING if name != "zlpr"
-    ]
-    margins = tables["Seeds by the pos_weight chosen"]
-    assert margins.columns == ("1", "1.6487")
-    assert [[cell.text for cell in cells] for _, cells in margins.rows] == [["1", "3"]] * len(SETS)
+def test_what_is_in_the_table_is_kept_and_not_run_again(records, tmp_path):
+    assert study.export("linear", records[:1], tmp_path) == 1
+    before = [path.read_text() for path in study.tables_of("linear", tmp_path)]
+    other = replace(records[0].settings, version="another")
+    assert study.export("linear", [replace(records[0], settings=other)], tmp_path) == 1
+    assert [path.read_text() for path in study.tables_of("linear", tmp_path)] == before
+    assert study.export("linear", records, tmp_path) == 2
+
+
+def test_the_protocol_gives_every_loss_five_values_or_says_why_not():
+    plan = study.protocol()
+    for entry in plan["loss"]:
+        info = registry.info(entry["name"])
+        values = next(iter(entry.get("choose", {}).values()), None)
+        assert (values is None) == ("why" in entry)
+        if values is not None:
+            name = next(iter(entry["choose"]))
+            assert len(set(values)) == 5
+            for value in values:
+                assert registry.create(info.name, **{name: value}) is not None
+
+
+def test_the_first_value_is_the_losss_own_default():
+    for entry in study.protocol()["loss"]:
+        for name, values in entry.get("choose", {}).items():
+            plain = str(registry.create(entry["name"]))
+            assert (
+                name == "pos_weight"
+                or str(registry.create(entry["name"], **{name: values[0]})) == plain
+            )
+
+
+def test_small_sets_have_more_seeds_and_come_first():
+    plan = study.protocol()
+    counts = [len(study.seeds_of(plan, entry)) for entry in plan["data"]]
+    assert set(counts) == {5, 10}
+    assert counts == sorted(counts, reverse=True)
+    assert len({entry["name"] for entry in plan["data"]}) == 18
+
+
+def test_a_learning_rate_is_chosen_once_all_were_tried_on_validation(tmp_path):
+    rates = study.protocol()["part"]["fine-tuned"]["learning_rates"]
+    path = study.tables_of("fine-tuned", tmp_path)[1]
+    lines = [",".join(study.CELLS)]
+    for place, rate in enumerate(rates):
+        row = dict.fromkeys(study.CELLS, "")
+        row |= {"data": "duee", "loss": f"zlpr@{rate:g}", "seed": "0"}
+        row["validation_f1"] = str((50, 60, 40)[place])
+        lines.append(",".join(row.values()))
+        path.write_text("\n".join(lines) + "\n")
+        known = study.chosen_rates(tmp_path)
+        assert known == ({("duee", "zlpr"): rates[1]} if place == len(rates) - 1 else {})

@@ -54,3 +54,12 @@ def test_sums_of_labels_keep_their_largest_entries():
         assert kept.sum() == pytest.approx(np.sort(row)[::-1][:3].sum(), rel=1e-5)
     lengths = np.linalg.norm(candidates.unit_rows(sparse.csr_array(few)).toarray(), axis=1)
     np.testing.assert_allclose(lengths[lengths > 0], 1.0, rtol=1e-6)
+
+
+def test_a_feature_names_the_labels_that_have_most_of_it(monkeypatch):
+    monkeypatch.setattr(candidates, "FEATURE_LABELS", 2)
+    monkeypatch.setattr(candidates, "SAMPLE_FEATURES", 1)
+    centroids = sparse.csr_array(np.array([[0.5, 0.9], [0.7, 0.0], [0.6, 0.8]], dtype=np.float32))
+    features = sparse.csr_array(np.array([[2.0, 1.0], [0.1, 3.0]], dtype=np.float32))
+    # The first sample is looked up by its first feature, of which labels 1 and 2 have most.
+    assert candidates.nearest(features, centroids, 3).tolist() == [[1, 2, -1], [0, 2, -1]]

@@ -6,10 +6,11 @@ from scipy import sparse
 from zlpr.losses import BCELoss, ZLPRLoss, zlpr_loss
 from zlpr.models import candidates
 from zlpr.training.candidate_cells import (
+    CONSTANT,
     CandidateKernel,
     CandidateLoss,
     Cells,
-    fit_prior,
+    fit_mix,
     prior_products,
 )
 
@@ -40,7 +41,7 @@ def test_cells_are_the_positives_and_the_nearest(problem):
 def test_the_kernel_is_that_of_samples_with_the_same_label(problem, table, monkeypatch):
     monkeypatch.setattr(candidates, "TABLE", table)
     features, _, cells, _ = problem
-    products = (features @ features.T).toarray() + 1.0
+    products = (features @ features.T).toarray() + CONSTANT**2
     same = cells.labels[:, None] == cells.labels[None, :]
     whole = np.where(same, products[np.ix_(cells.rows, cells.rows)], 0.0)
     vector = np.random.default_rng(1).normal(size=len(cells.rows)).astype(np.float32)
@@ -86,9 +87,36 @@ def test_the_prior_is_where_the_loss_is_lowest(problem, loss):
     _, _, cells, _ = problem
     products = np.where(cells.positive, 0.6, 0.3).astype(np.float32)
     products += np.random.default_rng(0).normal(size=len(products)).astype(np.float32) / 5
-    slope, bias = fit_prior(loss, cells, products)
+    slope, bias = fit_mix(loss, cells, [products], (0.0, 0.0))
     values = CandidateLoss(loss, cells, np.zeros_like(products))
     best = values.value((slope * products + bias).astype(np.float32))
     for other in ((slope + 0.5, bias), (slope - 0.5, bias), (slope, bias + 0.5), (slope, bias - 1)):
         assert best <= values.value((other[0] * products + other[1]).astype(np.float32)) + 1e-3
     assert slope > 0
+
+
+def test_candidates_alone_are_cells_of_candidates(problem):
+    _, labels, _, nearest = problem
+    cells = Cells.of_candidates(nearest, labels)
+    there = {(row, label) for row in range(12) for label in nearest[row] if label >= 0}
+    assert set(zip(cells.rows, cells.labels, strict=True)) == there
+    own = set(zip(*labels.nonzero(), strict=True))
+    positive = set(zip(cells.rows[cells.positive], cells.labels[cells.positive], strict=True))
+    assert positive == there & own
+
+
+def test_a_mix_of_parts_keeps_to_its_start_where_a_penalty_says_so(problem):
+    _, _, cells, _ = problem
+    loss = ZLPRLoss(reduction="none")
+    rng = np.random.default_rng(1)
+    parts = [rng.normal(size=len(cells.rows)).astype(np.float32) for _ in range(2)]
+    parts[1] += cells.positive
+    start = (1.0, 0.0, 0.0)
+    free = fit_mix(loss, cells, parts, start)
+    assert free[1] > 1.0
+    assert abs(free[0]) < 0.5
+    held = fit_mix(loss, cells, parts, start, penalty=1e6)
+    np.testing.assert_allclose(held, start, atol=1e-3)
+    # An offset that the loss sees is taken back by the bias.
+    shifted = fit_mix(loss, cells, parts, start, offset=2.0)
+    np.testing.assert_allclose(shifted, [*free[:2], free[2] - 2.0], atol=0.02)

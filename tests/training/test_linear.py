@@ -371,7 +371,7 @@ def test_scores_of_a_table_do_not_depend_on_its_units():
 def test_a_fit_that_goes_nowhere_is_said(refit, caplog, monkeypatch):
     """A loss whose gradient is not quite that of its value may show no way down."""
 
-    def nowhere(self, start, regularisation, report=None, checkpoint=None, **options):
+    def nowhere(self, start, regularisation, *rest, **options):
         return Solution(start.clone(), 1.0, 0, 0.0)
 
     train, validation, _ = fitted.parts()

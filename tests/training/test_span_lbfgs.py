@@ -44,3 +44,30 @@ def test_a_start_at_the_minimum_stays_there():
     )
     assert found.value == 0.0
     assert not found.weights.scores.any()
+
+
+def test_one_short_step_does_not_end_a_fit():
+    """A label of thousands of cells bends the objective a thousand times as much as the others."""
+    rng = np.random.default_rng(3)
+    features = rng.normal(size=(60, 20))
+    features[:, 0] = 30.0
+    signs = np.sign(rng.normal(size=60) + 0.3)
+    kernel = (features @ features.T).astype(np.float32)
+
+    def of_weights(weights):
+        margins = signs * (features @ weights)
+        value = np.logaddexp(0, -margins).sum() + 0.005 * weights @ weights
+        return value, -features.T @ (signs / (1 + np.exp(margins))) + 0.01 * weights
+
+    expected = scipy.optimize.minimize(of_weights, np.zeros(20), jac=True, tol=1e-10)
+    zero = np.zeros(60, dtype=np.float32)
+    found = minimise_in_span(
+        lambda scores: float(np.logaddexp(0, -signs * scores).sum()),
+        lambda scores: (-signs / (1 + np.exp(signs * scores))).astype(np.float32),
+        lambda vector: kernel @ vector,
+        InSpan(zero, zero),
+        0.01,
+        max_iterations=400,
+    )
+    start = 60 * np.log(2)
+    assert found.value - expected.fun < 0.02 * (start - expected.fun)

@@ -8,6 +8,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from zlpr._counted import enumeration
 from zlpr._errors import UserError
+from zlpr._named_values import name_and_text, parse_value
 from zlpr.models import registry
 
 # Given by arguments of their own.
@@ -135,3 +136,14 @@ def _parsing(kind: Any) -> dict[str, Any]:
     if kind is bool:
         return {"action": argparse.BooleanOptionalAction}
     return {"type": kind}
+
+
+def chosen_numbers(texts: list[str]) -> dict[str, list[Any]]:
+    """`pos_weight=1,2,4` as a name and its numbers."""
+    found: dict[str, list[Any]] = {}
+    for text in texts:
+        name, values = name_and_text(text, "--choose")
+        if name in found:
+            raise UserError(f"--choose {name}: given twice")
+        found[name] = [parse_value(value.strip()) for value in values.split(",")]
+    return found

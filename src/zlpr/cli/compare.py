@@ -45,6 +45,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "zlpr:pos_weight=1|1.6|2.7 chooses a value on validation data",
     )
     what.add_argument(
+        "--choose",
+        nargs="+",
+        metavar="NAME=VALUES",
+        default=[],
+        help="beside each loss that has the parameter, one whose value is chosen on validation "
+        "data, such as pos_weight=1,2,4",
+    )
+    what.add_argument(
+        "--per-metric",
+        action="store_true",
+        help="choose regularisation and loss parameters for each figure by that figure, instead of "
+        "once by --set metric",
+    )
+    what.add_argument(
+        "--max-samples",
+        type=int,
+        metavar="N",
+        help="of a larger set take N samples, drawn by the seed before it is divided",
+    )
+    what.add_argument(
         "--seeds", type=int, metavar="N", help="how many seeds to run; each draws the split anew"
     )
     what.add_argument(
@@ -189,7 +209,18 @@ def _grid(args: argparse.Namespace) -> "Grid":
     from dataclasses import replace
     from pathlib import Path
 
-    from zlpr.compare.grid import DataSpec, preset, read_grid, with_models, with_root, with_split
+    from zlpr.cli._settings import chosen_numbers
+    from zlpr.compare.grid import (
+        FEWEST_SAMPLES,
+        DataSpec,
+        preset,
+        read_grid,
+        with_choice,
+        with_models,
+        with_root,
+        with_seeds,
+        with_split,
+    )
 
     if args.grid and args.preset:
         raise UserError("give --grid or --preset, not both")
@@ -210,8 +241,17 @@ def _grid(args: argparse.Namespace) -> "Grid":
         grid = with_models(grid, args.models)
     if args.losses:
         grid = _narrowed(grid, args.losses)
+    if args.choose:
+        chosen = chosen_numbers(args.choose)
+        grid = with_choice(grid, {name: tuple(values) for name, values in chosen.items()})
+    if args.per_metric:
+        grid = replace(grid, per_metric=True)
+    if args.max_samples is not None:
+        if args.max_samples < FEWEST_SAMPLES:
+            raise UserError(f"--max-samples {args.max_samples}: expected at least {FEWEST_SAMPLES}")
+        grid = replace(grid, max_samples=args.max_samples)
     if args.seeds is not None:
-        grid = replace(grid, seeds=tuple(range(_positive(args.seeds, "--seeds") or 0)))
+        grid = with_seeds(grid, range(_positive(args.seeds, "--seeds") or 0))
     if args.split:
         grid = with_split(grid, args.split)
     if args.empty:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr._escape import for_terminal, from_system
-from zlpr._named_values import name_and_text, named_values, parse_value
+from zlpr._named_values import named_values
 from zlpr.cli._console import print_json, print_table, say
 from zlpr.cli._reading import add_reading_arguments, load_data
-from zlpr.cli._settings import add_settings, given_settings
+from zlpr.cli._settings import add_settings, chosen_numbers, given_settings
 
 if TYPE_CHECKING:
     from zlpr.data import Columns, Dataset
@@ -131,24 +131,13 @@ def _config(args: argparse.Namespace, parts: "Parts | None") -> "TrainingConfig"
 
     params = named_values(args.loss_param, "--loss-param")
     models = (DEFAULT, FOR_MANY) if args.model == AUTO_MODEL else (args.model,)
-    choose = _numbers(args.choose)
+    choose = chosen_numbers(args.choose)
     values = {"loss_params": params, "choose": choose, **given_settings(args, *models)}
     if parts is not None:
         return settle({"model": args.model, **values}, parts)
     if args.model == AUTO_MODEL:
         return possible(values)[0]
     return TrainingConfig.of({"model": args.model, **values})
-
-
-def _numbers(texts: list[str]) -> dict[str, list[Any]]:
-    """`pos_weight=1,2,4` as a name and its numbers."""
-    found: dict[str, list[Any]] = {}
-    for text in texts:
-        name, values = name_and_text(text, "--choose")
-        if name in found:
-            raise UserError(f"--choose {name}: given twice")
-        found[name] = [parse_value(value.strip()) for value in values.split(",")]
-    return found
 
 
 def _parts(args: argparse.Namespace, seed: int) -> "Parts":

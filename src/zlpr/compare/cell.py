@@ -3,15 +3,14 @@
 import contextlib
 import functools
 import importlib.metadata
-import itertools
 import os
 import platform
 import shutil
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,15 +22,17 @@ from zlpr import __version__, decoding, metrics
 from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.compare.grid import Cell, fingerprint
+from zlpr.compare.per_metric import Picked, Picker, Try
 from zlpr.compare.records import (
+    MOST_OF_METRIC,
+    MOST_OF_OBJECTIVE,
     SCHEMA,
     CellSettings,
     Curve,
     DataFacts,
-    Decoded,
     Decoding,
+    EndOfTraining,
     Evaluation,
-    LossSpec,
     Made,
     Outcome,
     PerLabel,
@@ -40,17 +41,15 @@ from zlpr.compare.records import (
     RunRecord,
     Seconds,
 )
-from zlpr.compare.results import METRICS
 from zlpr.data import Dataset, load
 from zlpr.losses import registry
 from zlpr.models.registry import kind_of
 from zlpr.training import FitResult, Parts, TrainingConfig, TrainingProgress, divide
-from zlpr.training.base import ReadInputs
-from zlpr.training.fitting import check_data, fit_parts
+from zlpr.training.base import ReadInputs, Trained
+from zlpr.training.fitting import check_data, fit_parts, hierarchy_of
 from zlpr.training.judging import ScoredPart, own_bound
 from zlpr.training.parts import SplitMethod
-from zlpr.training.registry import trainer_of
-from zlpr.training.selection import choose_rule
+from zlpr.training.registry import config_of, trainer_of
 
 WARM_UP_SAMPLES = 64
 RELIABILITY_BINS = 10
@@ -129,11 +128,20 @@ def share_inputs(cell: Cell, dataset: Dataset | None = None) -> SharedInputs:
     """Split the data by the cell's seed and read the parts as the model does."""
     settings = cell.settings
     whole = _data_of(cell) if dataset is None else dataset
+    whole = _sampled(whole, settings.max_samples, settings.seed)
     parts, test = divide_with_test(whole, settings.split, settings.seed)
-    config = _config(settings, settings.loss.params)
+    config = _config(settings)
     check_data(parts, config)
     inputs = trainer_of(settings.model).read(parts.train, parts.validation, config)
     return SharedInputs(parts, test, inputs, inputs.read(test.inputs))
+
+
+def _sampled(dataset: Dataset, most: int, seed: int) -> Dataset:
+    """So many samples at most, drawn by the seed, in their order."""
+    if not most or len(dataset) <= most:
+        return dataset
+    drawn = np.random.default_rng([seed, most]).permutation(len(dataset))[:most]
+    return dataset.select(np.sort(drawn))
 
 
 def divide_with_test(dataset: Dataset, method: SplitMethod, seed: int) -> tuple[Parts, Dataset]:
@@ -165,8 +173,8 @@ def _shared(cell: Cell, dataset: Dataset | None) -> SharedInputs:
     """What the previous cell read, where this cell reads the same."""
     global _last_shared
     settings = cell.settings
-    reading = trainer_of(settings.model).reading(_config(settings, settings.loss.params))
-    data = (cell.path, settings.fingerprint, str(cell.read), settings.split)
+    reading = trainer_of(settings.model).reading(_config(settings))
+    data = (cell.path, settings.fingerprint, str(cell.read), settings.split, settings.max_samples)
     key = (*data, settings.seed, settings.model, settings.model_fingerprint, reading)
     if _last_shared is None or _last_shared[0] != key:
         _last_shared = None  # free the memory before filling it again
@@ -180,7 +188,7 @@ def _run(cell: Cell, place: Place, dataset: Dataset | None) -> tuple[Outcome, Se
     shared = _shared(cell, dataset)
     _warm_up(cell.settings, shared)
     ready = clock()
-    fitted = _fit_best(cell, shared, place)
+    fitted = _fit(cell, shared, place)
     trained = clock()
     outcome = _judge(cell.settings, shared, fitted)
     return outcome, Seconds(ready - start, trained - ready, clock() - trained)
@@ -206,7 +214,7 @@ def _warm_up(settings: CellSettings, shared: SharedInputs) -> None:
     )
     # What fails on so few samples need not fail on all; where it does, the training says so.
     with torch.random.fork_rng(devices=[]), contextlib.suppress(Exception):
-        config = _config(settings, {**settings.loss.params, **next(_candidates(settings.loss))})
+        config = _config(settings)
         inputs = trainer.read(train, validation, config)
         trainer.train(train, validation, config, inputs, run={}, checkpoint=None, progress=None)
 
@@ -216,144 +224,185 @@ class _Fitted:
     result: FitResult
     steps: Sequence[TrainingProgress]
     config: TrainingConfig
-    chosen: dict[str, Any]
-    trainings: int
+    tries: Sequence[Try]
+
+    @property
+    def trainings(self) -> int:
+        """Fits of the search, and the one on both parts."""
+        return max(1, len({entry.stage for entry in self.result.history}))
 
 
-def _fit_best(cell: Cell, shared: SharedInputs, place: Place) -> _Fitted:
-    """Train, once or for every candidate, and keep what is best on validation."""
-    loss = cell.settings.loss
-    best: tuple[float, _Fitted] | None = None
-    trainings = 0
-    for candidate in _candidates(loss):
-        config = _config(cell.settings, {**loss.params, **candidate})
-        steps: list[TrainingProgress] = []
-        result = _fit(cell, config, shared, place, steps.append)
-        trainings += max(1, len({entry.stage for entry in result.history}))
-        chosen = {**result.chosen, **candidate}
-        value = _own_bound_value(cell.settings, result) if loss.choose else 0.0
-        if best is None or value > best[0]:
-            best = (value, _Fitted(result, steps, config, chosen, 0))
-    if best is None:
-        raise AssertionError("a loss has at least one candidate")
-    return replace(best[1], trainings=trainings)
-
-
-def _fit(
-    cell: Cell,
-    config: TrainingConfig,
-    shared: SharedInputs,
-    place: Place,
-    progress: Callable[[TrainingProgress], None],
-) -> FitResult:
-    """One training; one that takes long can be killed and goes on from its checkpoint."""
+def _fit(cell: Cell, shared: SharedInputs, place: Place) -> _Fitted:
+    """Train; a training that takes long can be killed and goes on from its checkpoint."""
+    settings = cell.settings
+    config = _config(settings, choose=True)
     checkpoint = None
     if place.checkpoints is not None and trainer_of(config.model).resumes:
-        name = hash_of_parameters(cell.settings, config.loss_params)
-        checkpoint = place.checkpoints / name
+        checkpoint = place.checkpoints / settings.hash()
+    steps: list[TrainingProgress] = []
+    tries: list[Try] = []
+
+    def note(trained: Trained) -> None:
+        if settings.per_metric:
+            tries.append(_scored(trained, shared))
+        else:  # what it learned is in the result; how it ended is not
+            tries.append(Try(trained.chosen, _NOTHING, _NOTHING, trained.history))
+
     result = fit_parts(
         shared.parts,
         config,
         inputs=shared.inputs,
         test_inputs=shared.test_inputs,
         checkpoint=checkpoint,
-        progress=progress,
+        progress=steps.append,
+        tried=note,
     )
     if checkpoint is not None:
         shutil.rmtree(checkpoint, ignore_errors=True)
-    return result
+    return _Fitted(result, steps, config, tries)
 
 
-def hash_of_parameters(settings: CellSettings, params: Mapping[str, Any]) -> str:
-    """Tells the trainings of one cell apart."""
-    return replace(settings, loss=replace(settings.loss, params=dict(params))).hash()
+_NOTHING = ScoredPart(None, np.empty((0, 0), dtype=np.float32))
 
 
-def _candidates(loss: LossSpec) -> Iterator[dict[str, Any]]:
-    names = list(loss.choose)
-    for values in itertools.product(*loss.choose.values()):
-        yield dict(zip(names, values, strict=True))
+def _scored(trained: Trained, shared: SharedInputs) -> Try:
+    """A fit by its scores of both parts, its weights let go."""
+    model, read = trained.model, shared.test_inputs
+    labels = trained.validation_labels
+    labels = shared.parts.validation.labels if labels is None else labels
+    _, ancestors = hierarchy_of(shared.parts.train)
+    return Try(
+        dict(trained.chosen),
+        ScoredPart(labels, trained.validation_scores, trained.validation_features, ancestors),
+        ScoredPart(shared.test.labels, model.score(read), model.features(read), ancestors),
+        trained.history,
+    )
 
 
-def _own_bound_value(settings: CellSettings, result: FitResult) -> float:
-    """The metric that chooses among candidates, made so that larger is better."""
-    part, name = result.validation, settings.loss.choose_by
-    decided = part.decided(decoding.create("zero"))
-    figures = metrics.evaluate(part.truth, part.scores, decided, empty=settings.empty)
-    return metrics.info(name).sign * figures[name]
+def _config(settings: CellSettings, *, choose: bool = False) -> TrainingConfig:
+    """The training that a cell asks for.
 
-
-def _config(settings: CellSettings, loss_params: Mapping[str, Any]) -> TrainingConfig:
-    own = {"model": settings.model, "loss": settings.loss.name, "seed": settings.seed}
-    own |= {"empty": settings.empty, "loss_params": dict(loss_params)}
+    Args:
+        settings: of the cell.
+        choose: whether it is to choose the loss's parameters, where there are any to choose from,
+            and not to take the first.
+    """
+    loss = settings.loss
+    own: dict[str, Any] = {"model": settings.model, "loss": loss.name, "seed": settings.seed}
+    own |= {"empty": settings.empty, "loss_params": dict(loss.params)}
+    if choose:
+        own["choose"] = {name: tuple(values) for name, values in loss.choose.items()}
+    else:
+        own["loss_params"] |= {name: values[0] for name, values in loss.choose.items()}
+    if loss.choose_by:
+        own["metric"] = loss.choose_by
+    if settings.per_metric and any(
+        entry.name == "refit" for entry in fields(config_of(settings.model))
+    ):
+        own["refit"] = False
     return TrainingConfig.of({**settings.training, **own})
 
 
 def _judge(settings: CellSettings, shared: SharedInputs, fitted: _Fitted) -> Outcome:
-    validation, test = fitted.result.validation, fitted.result.test
+    picked = _pick(fitted, shared)
+    test = fitted.result.test
     if test is None:
         raise AssertionError("a cell has a test part")
     own = own_bound(fitted.config.scored_as)
-    rules = _fit_rules(fitted, shared.parts.train.labels)
-    cuts = {
-        metric: decoding.Threshold().fit(
-            validation.truth, validation.scores, metric, empty=settings.empty
-        )
-        for metric in rules
-    }
     main = fitted.config.decision_metric
-    evaluation = Evaluation(
-        _decoded(settings, validation, own, rules, cuts, main),
-        _decoded(settings, test, own, rules, cuts, main),
-    )
+    rules = picked.every.rules
+    if settings.per_metric:
+        test = fitted.tries[picked.every.tries["fitted"][main]].test
     return Outcome(
         data=_facts(shared.parts),
-        chosen=_python_numbers(fitted.chosen),
+        chosen=_python_numbers(fitted.result.chosen),
         trainings=fitted.trainings,
-        evaluation=evaluation,
+        evaluation=picked.every.evaluation,
         decoding=Decoding(
             None if own is None else own.to_config(),
             {metric: rule.to_config() for metric, rule in rules.items()},
         ),
         per_label=_per_label(settings, shared, test, own, rules[main]),
-        reliability=_reliability(fitted.config.scored_as, fitted.result.probabilities, test),
+        reliability=_reliability(
+            fitted.config.scored_as, fitted.result.probabilities, fitted.result.test or test
+        ),
         curves=curves(fitted.steps, fitted.result.history),
+        end=end_of_training(picked.histories, len(shared.parts.validation)),
+        chosen_for=picked.chosen_for,
+        first=picked.first,
     )
 
 
-def _fit_rules(fitted: _Fitted, train_labels: Any) -> dict[str, decoding.Rule]:
-    """A decoding rule per metric of label sets, fitted for it on validation."""
-    main = fitted.config.decision_metric
-    rules: dict[str, decoding.Rule] = {main: fitted.result.model.decoder}
-    for metric in METRICS:
-        if metric.needs_decision and metric.name not in rules:
-            validation = fitted.result.validation
-            chosen = choose_rule(fitted.config, train_labels, validation, metric.name)
-            rules[metric.name] = chosen.rule
-    return rules
+@dataclass(frozen=True)
+class _Choice:
+    """What the figures of a cell are of.
+
+    Attributes:
+        every: picked among all fits.
+        histories: of the fits that the figures are of.
+        first: the figures of the loss's first parameters; None where nothing was to choose.
+        chosen_for: what was chosen, by decoding and metric.
+    """
+
+    every: Picked
+    histories: Sequence[Sequence[TrainingProgress]]
+    first: Evaluation | None = None
+    chosen_for: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
 
 
-def _decoded(
-    settings: CellSettings,
-    part: ScoredPart,
-    own: decoding.Rule | None,
-    rules: Mapping[str, decoding.Rule],
-    cuts: Mapping[str, decoding.Rule],
-    main: str,
-) -> Decoded:
-    evaluate = functools.partial(metrics.evaluate, part.truth, empty=settings.empty)
-    at_own_bound = evaluate(part.scores, None if own is None else part.decided(own))
-    fitted = evaluate(part.scores, part.decided(rules[main]))
-    for name, rule in rules.items():
-        if name != main:
-            fitted[name] = evaluate(y_pred=part.decided(rule))[name]
-    threshold = {name: evaluate(y_pred=part.decided(cut))[name] for name, cut in cuts.items()}
-    return Decoded(_finite(at_own_bound), _finite(fitted), _finite(threshold))
+def _pick(fitted: _Fitted, shared: SharedInputs) -> _Choice:
+    """All figures of the model that `fit` gave, or each of the fit that is best by it."""
+    tries, config, result = fitted.tries, fitted.config, fitted.result
+    train_labels = shared.parts.train.labels
+    if tries and tries[0].validation is not _NOTHING:
+        picker = Picker(config, tries, train_labels)
+        firsts = {name: values[0] for name, values in config.choose.items()}
+        plain = [i for i, one in enumerate(tries) if firsts.items() <= one.chosen.items()]
+        every, alone = picker.pick(range(len(tries)), plain)
+        first = alone.evaluation if config.choose else None
+        chosen_for = {
+            decided: {name: _python_numbers(tries[i].chosen) for name, i in places.items()}
+            for decided, places in every.tries.items()
+        }
+        return _Choice(every, [tries[i].history for i in every.used], first, chosen_for)
+    if result.test is None:
+        raise AssertionError("a cell has a test part")
+    kept = [one.history for one in tries if one.chosen == result.chosen]
+    picker = Picker(config, [Try(result.chosen, result.validation, result.test)], train_labels)
+    picker.keep_rule(config.decision_metric, result.model.decoder)
+    return _Choice(picker.pick([0])[0], kept)
 
 
-def _finite(figures: Mapping[str, float]) -> dict[str, float]:
-    """A metric that is not defined on this data is left out rather than written as NaN."""
-    return {name: float(value) for name, value in figures.items() if np.isfinite(value)}
+def end_of_training(
+    histories: Sequence[Sequence[TrainingProgress]], samples: int
+) -> EndOfTraining | None:
+    """How far some fits had settled, by the one that had least; None where nobody measured.
+
+    A fit in epochs has a line for each: the last epoch stands for the last tenth.
+
+    Args:
+        histories: of each fit, its lines.
+        samples: of the validation part: its metric moves by no less than one of them.
+    """
+    ends = [_end(lines) for lines in histories if lines]
+    objective = max((end for end, _ in ends if end is not None), default=None)
+    metric = max((end for _, end in ends if end is not None), default=None)
+    if objective is None and metric is None:
+        return None
+    least = max(MOST_OF_METRIC, 2 / samples)
+    settled = (objective or 0.0) <= MOST_OF_OBJECTIVE and (metric or 0.0) <= least
+    return EndOfTraining(objective, metric, settled)
+
+
+def _end(lines: Sequence[TrainingProgress]) -> tuple[float | None, float | None]:
+    last = lines[-1]
+    if last.last_tenth is not None or len(lines) < 2:
+        return last.last_tenth, last.metric_moved
+    before, gain = lines[-2], lines[0].loss - last.loss
+    objective = max(0.0, before.loss - last.loss) / gain if gain > 0 else None
+    if last.metric is None or before.metric is None:
+        return objective, None
+    return objective, abs(last.metric - before.metric)
 
 
 def _facts(parts: Parts) -> DataFacts:

@@ -142,9 +142,9 @@ def _loss_faults(loss: LossSpec) -> Iterator[str]:
     for name, values in loss.choose.items():
         if len(values) < 2:
             yield f"loss {loss.label}: choose.{name} needs at least two candidates"
-    if loss.choose and not registry.info(loss.name).decides:
-        yield f"loss {loss.label}: only ranks, so there is no own bound to choose by"
-    if loss.choose_by not in metrics.available():
+        elif any(isinstance(one, bool) or not isinstance(one, int | float) for one in values):
+            yield f"loss {loss.label}: choose.{name} takes numbers"
+    if loss.choose_by and loss.choose_by not in metrics.available():
         yield f"loss {loss.label}: choose_by names no metric: '{loss.choose_by}'"
 
 

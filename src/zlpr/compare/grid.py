@@ -10,6 +10,8 @@ A grid is a TOML file:
       "bce",
       { name = "zlpr", label = "zlpr_margin", choose = { pos_weight = [1.0, 2.7] } },
     ]
+    per_metric = true              # each figure of the fit that is best by it on validation
+    max_samples = 10000            # of a larger set, drawn by the seed
     data = [
       "demo",
       { path = "reviews.csv", name = "Reviews", read = { text = "body" } },
@@ -24,8 +26,9 @@ A grid is a TOML file:
 
 import dataclasses
 import hashlib
+import inspect
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
@@ -40,6 +43,7 @@ from zlpr.compare.records import CellSettings, LossSpec
 from zlpr.compare.version import code_version
 from zlpr.data import files_behind
 from zlpr.data.reading import options_that_name_files
+from zlpr.losses import registry
 from zlpr.models.registry import DEFAULT, NO_LOSS, available, kind_of
 from zlpr.training.config import MOST_SEEDS, TrainingConfig
 from zlpr.training.parts import SPLIT_METHODS, SplitMethod
@@ -47,6 +51,7 @@ from zlpr.training.registry import config_of, trainer_of
 
 PRESETS = ("demo", "paper")
 DEMO_FILES = ("demo.py", "demo.txt")
+FEWEST_SAMPLES = 10
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,7 @@ class DataSpec:
         split: overrides the grid's.
         models: override the grid's, for data in another language.
         losses: labels of those of the grid's losses to try here; all where empty.
+        seeds: override the grid's; a count or a list, as there.
     """
 
     path: str
@@ -68,6 +74,7 @@ class DataSpec:
     split: SplitMethod | None = None
     models: tuple[str, ...] = ()
     losses: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = ()
 
     @property
     def title(self) -> str:
@@ -85,6 +92,8 @@ class Grid:
     seeds: tuple[int, ...]
     split: SplitMethod = "random"
     training: dict[str, Any] = field(default_factory=dict)
+    per_metric: bool = False
+    max_samples: int = 0
 
 
 @dataclass(frozen=True)
@@ -146,6 +155,8 @@ def parse_grid(plain: Mapping[str, Any], where: str = "grid") -> Grid:
         "seeds": _seeds,
         "split": _split_method,
         "training": lambda value: from_plain(dict[str, Any], value, "training"),
+        "per_metric": lambda value: from_plain(bool, value, "per_metric"),
+        "max_samples": _max_samples,
     }
     read: dict[str, Any] = {}
     for name, value in entries.items():
@@ -215,6 +226,12 @@ def with_models(grid: Grid, models: Sequence[str]) -> Grid:
     return replace(grid, models=tuple(models), data=data)
 
 
+def with_seeds(grid: Grid, seeds: Iterable[int]) -> Grid:
+    """The same grid with these seeds for every data set, whatever it named itself."""
+    data = tuple(replace(entry, seeds=()) for entry in grid.data)
+    return replace(grid, seeds=tuple(seeds), data=data)
+
+
 def with_split(grid: Grid, split: SplitMethod) -> Grid:
     """The same grid with this split for every data set, whatever it named itself."""
     data = tuple(replace(entry, split=None) for entry in grid.data)
@@ -232,6 +249,34 @@ def settings_for(training: Mapping[str, Any], model: str) -> dict[str, Any]:
     """
     shared = {name: value for name, value in training.items() if name not in available()}
     return {**shared, **training.get(kind_of(model).name, {})}
+
+
+def with_choice(grid: Grid, choose: Mapping[str, tuple[float, ...]]) -> Grid:
+    """The same grid with a second version of each loss that has these parameters, chosen there.
+
+    Raises:
+        UserError: no loss of the grid has one of the parameters, or one that has is given it.
+    """
+    losses = list(grid.losses)
+    for loss in grid.losses:
+        has = {name: values for name, values in choose.items() if _has_parameter(loss, name)}
+        if not has:
+            continue
+        label = ",".join(f"{name}={'|'.join(map(str, has[name]))}" for name in has)
+        beside = replace(loss, label=f"{loss.label}:{label}", choose={**loss.choose, **has})
+        losses.insert(losses.index(loss) + 1, beside)
+    for name in choose:
+        if not any(name in loss.choose for loss in losses):
+            raise UserError(f"--choose {name}: no loss of the comparison has such a parameter")
+    return with_losses(grid, losses)
+
+
+def _has_parameter(loss: LossSpec, name: str) -> bool:
+    if name in loss.params or name in loss.choose:
+        raise UserError(f"--choose {name}: a parameter that {loss.label} gives as well")
+    known = registry.available()
+    module = registry.info(loss.name).module if loss.name in known else None
+    return module is not None and name in inspect.signature(module).parameters
 
 
 def models_of(grid: Grid, entry: DataSpec) -> tuple[str, ...]:
@@ -276,13 +321,15 @@ def cells(grid: Grid) -> list[Cell]:
                 training=settings_for(grid.training, model),
                 version=code_version(),
                 empty=conventions[model],
+                per_metric=grid.per_metric,
+                max_samples=grid.max_samples,
             ),
             entry.path,
             entry.read,
         )
         for entry in grid.data
         for model in models_of(grid, entry)
-        for seed in grid.seeds
+        for seed in entry.seeds or grid.seeds
         for loss in losses_of(grid, entry, model)
     ]
 
@@ -312,6 +359,8 @@ def _without_places(read: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _data_spec(entry: Any) -> DataSpec:
+    if isinstance(entry, Mapping) and "seeds" in entry:
+        entry = {**entry, "seeds": _seeds(entry["seeds"])}
     return DataSpec(entry) if isinstance(entry, str) else from_plain(DataSpec, entry, "data")
 
 
@@ -341,6 +390,13 @@ def _seeds(value: Any) -> tuple[int, ...]:
         f"seeds: {value!r} where a count above 0 or a list of seeds from 0 to {MOST_SEEDS - 1} was "
         "expected"
     )
+
+
+def _max_samples(value: Any) -> int:
+    """Fewer than ten would leave a part empty."""
+    if type(value) is not int or value < FEWEST_SAMPLES:
+        raise ValueError(f"max_samples: {value!r} where at least {FEWEST_SAMPLES} was expected")
+    return value
 
 
 def _listed(value: Any) -> list[Any]:

@@ -36,16 +36,16 @@ class LossSpec:
         label: what tables call it; two entries of a grid may use one loss with other parameters.
         name: its name in `zlpr.losses`.
         params: fixed parameters.
-        choose: candidates per parameter; every combination is trained and the one that is best
-            on the validation part, by `choose_by` at the loss's own bound, is kept.
-        choose_by: the metric that picks among the candidates.
+        choose: numbers per parameter, of which validation picks, as `TrainingConfig.choose`; the
+            first is what the loss has without a choice.
+        choose_by: the metric that picks; the one of the training settings where empty.
     """
 
     label: str
     name: str
     params: dict[str, Any] = field(default_factory=dict)
     choose: dict[str, tuple[Any, ...]] = field(default_factory=dict)
-    choose_by: str = "micro_f1"
+    choose_by: str = ""
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,10 @@ class CellSettings:
             paper's.
         model_fingerprint: hash of the model's files where it is a folder, so that other weights
             under the same path are another model; empty otherwise.
+        per_metric: whether each of the paper's figures is of the fit that is best by it on
+            validation, and not all of one model; no model is then fitted to the validation part.
+        max_samples: of a larger set so many are drawn by the seed, before it is divided; 0 takes
+            all.
     """
 
     data: str
@@ -80,6 +84,8 @@ class CellSettings:
     version: str
     model_fingerprint: str = ""
     empty: Empty = "paper"
+    per_metric: bool = False
+    max_samples: int = 0
 
     def hash(self) -> str:
         """Sixteen hexadecimal digits that change with any of the settings."""
@@ -206,6 +212,29 @@ class Seconds:
 
 
 @dataclass(frozen=True)
+class EndOfTraining:
+    """How far the last tenth of a training still moved it: the most of all fits with a figure.
+
+    Attributes:
+        objective: the share of all that the objective gained; None where it is not known.
+        metric: change of the metric that validation chooses by, up or down; None likewise.
+        settled: whether the objective is within `MOST_OF_OBJECTIVE`, and the metric within
+            `MOST_OF_METRIC` or what two validation samples can change, whichever is more.
+    """
+
+    objective: float | None
+    metric: float | None
+    settled: bool
+
+
+MOST_OF_OBJECTIVE = 0.01
+"""The share of its gain that the last tenth of a training that has settled may bring."""
+
+MOST_OF_METRIC = 0.005
+"""By how much it may change the validation metric, as a fraction."""
+
+
+@dataclass(frozen=True)
 class Outcome:
     """What came out of a finished cell; equal settings give equal outcomes.
 
@@ -218,6 +247,10 @@ class Outcome:
         per_label: F1 by label.
         reliability: the calibration's bins.
         curves: training curves.
+        end: how far training had settled; None in records that do not say.
+        chosen_for: with `per_metric`, what was chosen by decoding and metric.
+        first: with `per_metric` and a parameter of the loss to choose, the figures that its first
+            value has alone, of the same fits: the loss without a choice.
     """
 
     data: DataFacts
@@ -228,6 +261,9 @@ class Outcome:
     per_label: PerLabel
     reliability: Reliability | None
     curves: tuple[Curve, ...]
+    end: EndOfTraining | None = None
+    chosen_for: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    first: Evaluation | None = None
 
 
 @dataclass(frozen=True)

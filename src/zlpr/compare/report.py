@@ -207,8 +207,8 @@ def method(records: Sequence[RunRecord]) -> list[str]:
             f"{name} from {', '.join(map(short, values))}" for name, values in loss.choose.items()
         )
         lines.append(
-            f"{label} also chose its {candidates}, by {info(loss.choose_by).words} at its own "
-            "bound on validation, and so was trained anew for each candidate."
+            f"{label} also chose its {candidates}, on validation: the first value goes the whole "
+            "way, and the others start from where it ended."
         )
     lines.append(
         "One threshold: the same for all labels, fitted on validation for the metric that it is "

@@ -136,10 +136,10 @@ def paired_p_value(
     """
     from scipy import stats
 
-    differences = _paired_differences(a, b)
+    differences = paired_differences(a, b)
     if len(differences) < 2:
         return None
-    mean, scale = abs(float(differences.mean())), _scale(differences, test_share)
+    mean, scale = abs(float(differences.mean())), standard_error(differences, test_share)
     if scale == 0:
         return 1.0 if mean < 1e-12 else None
     return float(2 * stats.t.sf(mean / scale, len(differences) - 1))
@@ -165,11 +165,11 @@ def smallest_lead(
     """
     from scipy import stats
 
-    differences = _paired_differences(a, b)
-    if len(differences) < 2 or _scale(differences, test_share) == 0:
+    differences = paired_differences(a, b)
+    if len(differences) < 2 or standard_error(differences, test_share) == 0:
         return None
     quantile = stats.t.isf(ALPHA / (2 * comparisons), len(differences) - 1)
-    return float(quantile) * _scale(differences, test_share)
+    return float(quantile) * standard_error(differences, test_share)
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ def differences_from(
                 continue
             a, b = figures[loss], figures[reference]
             share = results.test_share(contest, a)
-            means.append(column.metric.sign * float(_paired_differences(a, b).mean()))
+            means.append(column.metric.sign * float(paired_differences(a, b).mean()))
             halves.append(smallest_lead(a, b, share))
         if len(means) == 1:
             found[loss] = Difference(means[0], halves[0])
@@ -213,12 +213,16 @@ def differences_from(
     return found
 
 
-def _paired_differences(a: Mapping[int, float], b: Mapping[int, float]) -> NDArray[np.float64]:
+def paired_differences(a: Mapping[int, float], b: Mapping[int, float]) -> NDArray[np.float64]:
+    """Of the seeds that both have, in their order."""
     return np.array([a[seed] - b[seed] for seed in sorted(set(a) & set(b))])
 
 
-def _scale(differences: NDArray[np.float64], test_share: float | None) -> float:
-    """The standard error of the mean difference; 0 where all differences are the same."""
+def standard_error(differences: NDArray[np.float64], test_share: float | None) -> float:
+    """That of the mean of paired differences, corrected for the overlap of splits.
+
+    0 where all differences are the same.
+    """
     variance = float(np.var(differences, ddof=1))
     return math.sqrt(variance * (1 / len(differences) + (test_share or 0.0))) * (variance > 1e-24)
 

@@ -10,7 +10,16 @@ from pathlib import Path
 
 import zlpr
 
-_DECIDING = ("losses", "metrics", "decoding", "data", "models", "training", "compare/cell.py")
+_DECIDING = (
+    "losses",
+    "metrics",
+    "decoding",
+    "data",
+    "models",
+    "training",
+    "compare/cell.py",
+    "compare/per_metric.py",
+)
 
 
 @functools.cache

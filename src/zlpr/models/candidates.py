@@ -12,6 +12,9 @@ from scipy import sparse
 BLOCK_PRODUCTS = 2**22
 # Places of a table over the features of a few labels, and features that are looked up at a time.
 TABLE, GROUP_ENTRIES = 2**22, 2**21
+# The features of a sample, the largest, and the labels of a feature, those whose centroids have
+# most of it, by which candidates are named: what it takes then grows with the samples alone.
+SAMPLE_FEATURES, FEATURE_LABELS = 256, 4096
 
 
 def label_sums(features: Any, labels: Any, largest: int) -> "sparse.csr_array[Any]":
@@ -41,6 +44,8 @@ def keep_largest(matrix: "sparse.csr_array[Any]", largest: int) -> "sparse.csr_a
         array([[ 3., -4.,  0.]])
     """
     pointer, chosen = matrix.indptr, []
+    if np.diff(pointer).max(initial=0) <= largest:
+        return matrix
     for first, last in zip(pointer[:-1].tolist(), pointer[1:].tolist(), strict=True):
         if last - first <= largest:
             chosen.append(np.arange(first, last))
@@ -67,7 +72,9 @@ def unit_rows(matrix: "sparse.csr_array[Any]") -> "sparse.csr_array[Any]":
 def nearest(features: Any, centroids: Any, count: int) -> NDArray[np.int64]:
     """The labels whose centroids have the largest product with each sample, the best first.
 
-    Only products that are above 0 count, and no more than a block of them is held at a time.
+    Only products that are above 0 count, and no more than a block of them is held at a time. Of a
+    sample its 256 largest features are looked at, and for each the 4,096 labels whose centroids
+    have most of it.
 
     Args:
         features: shape (samples, features), CSR.
@@ -77,7 +84,8 @@ def nearest(features: Any, centroids: Any, count: int) -> NDArray[np.int64]:
     Returns:
         Label indices of shape (samples, count), -1 where there are fewer.
     """
-    columns = sparse.csr_array(centroids.T)
+    features = keep_largest(sparse.csr_array(features), SAMPLE_FEATURES)
+    columns = keep_largest(sparse.csr_array(centroids.T), FEATURE_LABELS)
     found = np.full((features.shape[0], count), -1, dtype=np.int64)
     for first, last in blocks_of(features, np.diff(columns.indptr)):
         products = sparse.csr_array(features[first:last] @ columns)

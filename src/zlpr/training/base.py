@@ -30,6 +30,8 @@ class TrainingProgress:
         seconds: since the run began.
         last_tenth: at the end of a fit, how much of all that it gained came in its last tenth:
             near 0 where it was trained to the end; None where that is not known.
+        metric_moved: by how much the metric changed, up or down, over that last tenth; None where
+            nobody asked.
     """
 
     stage: str
@@ -39,6 +41,7 @@ class TrainingProgress:
     metric: float | None = None
     seconds: float = 0.0
     last_tenth: float | None = None
+    metric_moved: float | None = None
 
 
 ProgressCallback = Callable[[TrainingProgress], None]
@@ -73,6 +76,10 @@ class Trained:
     num_features: int
     validation_features: "Features | None" = None
     validation_labels: Any = None
+
+
+TriedCallback = Callable[[Trained], None]
+"""Called with each fit from which validation picks, the history its own line alone."""
 
 
 class ModelTrainer(abc.ABC):
@@ -124,6 +131,7 @@ class ModelTrainer(abc.ABC):
         run: "Mapping[str, Any]",
         checkpoint: Path | None,
         progress: ProgressCallback | None,
+        tried: TriedCallback | None = None,
     ) -> Trained:
         """Fit the weights.
 
@@ -135,6 +143,8 @@ class ModelTrainer(abc.ABC):
             run: what decides the result, by which a checkpoint knows its run.
             checkpoint: folder where a killed run leaves its state; None keeps none.
             progress: called with each step as it happens.
+            tried: called with each fit, by a kind that `chooses` and of which several are made;
+                fits that a killed run left are not made again.
         """
 
 

@@ -1,5 +1,6 @@
 """The training problem over candidates: which cells it has, their kernel, prior and loss."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,14 +11,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor, nn
 
-from zlpr.models.candidates import label_groups, table_size
+from zlpr.models.candidates import label_groups, score_cells, table_size
 from zlpr.training.lbfgs import minimise
 from zlpr.training.objective import loss_and_slopes
 
 # The feature that is the same for every sample, and so is each label's bias.
-CONSTANT = 1.0
-# Cells whose features are multiplied at a time.
-BLOCK_CELLS = 2**14
+# Below 1, since a label of thousands of cells would otherwise bend the objective thousands of times
+# as much in its bias as anywhere else, and the solver would take as many steps more.
+CONSTANT = 0.5
 
 Integers = NDArray[np.int64]
 Vector = NDArray[np.float32]
@@ -70,6 +71,20 @@ class Cells:
             (len(counts), width),
             int(labels.shape[1]),
         )
+
+    @classmethod
+    def of_candidates(cls, candidates: Integers, labels: Any) -> "Cells":
+        """The candidates alone: labels of a sample that are none do not count.
+
+        Args:
+            candidates: label indices of shape (samples, k), -1 for none.
+            labels: the samples' own, CSR of shape (samples, labels).
+        """
+        rows, places = np.nonzero(candidates >= 0)
+        there = sparse.csr_array(
+            (np.ones(len(rows), dtype=np.int8), (rows, candidates[rows, places])), labels.shape
+        )
+        return cls.of(candidates, there.multiply(labels))
 
     @cached_property
     def starts(self) -> Integers:
@@ -160,18 +175,13 @@ def prior_products(features: Any, sums: Any, cells: Cells, labels: Any) -> Vecto
         labels: the samples' own, CSR.
     """
     squares = np.asarray(sums.multiply(sums).sum(axis=1), dtype=np.float64)[cells.labels]
-    products, own = np.empty(len(cells.rows)), np.empty(len(cells.rows))
+    products = score_cells(features, sums, cells.rows, cells.labels).astype(np.float64)
     stored = sparse.csr_array((np.ones_like(sums.data), sums.indices, sums.indptr), sums.shape)
-    squared = features.multiply(features).tocsr()
-    for first in range(0, len(cells.rows), BLOCK_CELLS):
-        block = slice(first, first + BLOCK_CELLS)
-        rows, columns = cells.rows[block], cells.labels[block]
-        products[block] = features[rows].multiply(sums[columns]).sum(axis=1)
-        positive = cells.positive[block]
-        own[block] = 0.0
-        own[block][positive] = (
-            squared[rows[positive]].multiply(stored[columns[positive]]).sum(axis=1)
-        )
+    squared = sparse.csr_array(features.multiply(features))
+    own = np.zeros(len(cells.rows))
+    own[cells.positive] = score_cells(
+        squared, stored, cells.rows[cells.positive], cells.labels[cells.positive]
+    )
     others = np.where(cells.positive, products - own, products)
     length = np.where(cells.positive, squares - 2 * products + own, squares)
     counts = np.asarray(labels.sum(axis=0)).ravel()[cells.labels]
@@ -227,17 +237,38 @@ class _Masked(nn.Module):
         return values
 
 
-def fit_prior(loss: nn.Module, cells: Cells, products: Vector) -> tuple[float, float]:
-    """Slope and bias of `slope * product + bias` that the loss itself finds best."""
-    problem = CandidateLoss(loss, cells, np.zeros_like(products))
+def fit_mix(
+    loss: nn.Module,
+    cells: Cells,
+    parts: Sequence[Vector],
+    start: Sequence[float],
+    *,
+    offset: float = 0.0,
+    penalty: float = 0.0,
+) -> list[float]:
+    """The sum of parts of the scores, and a bias, that the loss itself finds best.
 
-    def objective(parameters: Tensor) -> tuple[float, Tensor]:
-        slope, bias = parameters.tolist()
-        scores = (slope * products + bias).astype(np.float32)
-        slopes = problem.slopes(scores).astype(np.float64)
-        gradient = [float(slopes @ products), float(slopes.sum())]
-        return problem.value(scores), torch.tensor(gradient, dtype=torch.float32)
+    Args:
+        loss: with `reduction="none"`.
+        cells: which scores there are.
+        parts: of the scores, a number per cell each.
+        start: a factor for each part, and the bias at the end.
+        offset: added to the scores that the loss sees.
+        penalty: `p` in `sum of losses + p/2 |factors - start|^2`.
 
-    found = minimise(objective, torch.zeros(2), first_step=1.0, max_iterations=50).parameters
-    slope, bias = found.tolist()
-    return max(slope, 0.0), bias
+    Returns:
+        The factors and the bias.
+    """
+    problem = CandidateLoss(loss, cells, np.full(len(cells.rows), offset, dtype=np.float32))
+    columns = np.stack([*parts, np.ones(len(cells.rows), dtype=np.float32)])
+    first = torch.tensor(start)
+
+    def objective(factors: Tensor) -> tuple[float, Tensor]:
+        scores = factors.numpy() @ columns
+        gradient = torch.from_numpy(columns @ problem.slopes(scores)) + penalty * (factors - first)
+        value = problem.value(scores) + penalty / 2 * float((factors - first).square().sum())
+        return value, gradient
+
+    found = minimise(objective, first, first_step=1.0, max_iterations=50).parameters
+    factors: list[float] = found.tolist()
+    return factors

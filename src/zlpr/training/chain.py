@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from zlpr._errors import UserError
 from zlpr.models.feature_config import FeatureConfig
 from zlpr.models.registry import NO_LOSS
-from zlpr.training.base import FeatureTrainer, ProgressCallback, Trained
+from zlpr.training.base import FeatureTrainer, ProgressCallback, Trained, TriedCallback
 from zlpr.training.config import (
     TrainingConfig,
     check_above_zero,
@@ -81,6 +81,7 @@ class ChainTrainer(FeatureTrainer):
         run: Mapping[str, Any],
         checkpoint: Path | None = None,
         progress: ProgressCallback | None = None,
+        tried: TriedCallback | None = None,
     ) -> Trained:
         """Fit the chains at one regularisation, or at the best that validation finds."""
         from zlpr.models.base import TrainingRecord

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from zlpr._errors import UserError
 from zlpr.models.registry import argument_of
-from zlpr.training.base import ModelTrainer, ProgressCallback, Trained
+from zlpr.training.base import ModelTrainer, ProgressCallback, Trained, TriedCallback
 from zlpr.training.config import check_above_zero, setting
 from zlpr.training.linear import LinearConfig
 
@@ -123,10 +123,18 @@ class EmbedTrainer(ModelTrainer):
         run: Mapping[str, Any],
         checkpoint: Path | None = None,
         progress: ProgressCallback | None = None,
+        tried: TriedCallback | None = None,
     ) -> Trained:
         """Fit the weights at the regularisation and the scale that validation finds best."""
         from zlpr.training.embedded_features import train_embedded
 
         return train_embedded(
-            train, validation, config, inputs, run=run, checkpoint=checkpoint, progress=progress
+            train,
+            validation,
+            config,
+            inputs,
+            run=run,
+            checkpoint=checkpoint,
+            progress=progress,
+            tried=tried,
         )

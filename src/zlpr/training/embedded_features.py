@@ -23,11 +23,11 @@ from zlpr.models.encoder import Encoder
 from zlpr.models.features import Matrix
 from zlpr.models.mixed_matrix import MixedMatrix
 from zlpr.models.registry import argument_of
-from zlpr.training.base import ProgressCallback, Trained
+from zlpr.training.base import ProgressCallback, Trained, TriedCallback
 from zlpr.training.cross_fitting import fit_layer_in_folds
 from zlpr.training.embed import EmbedConfig
 from zlpr.training.linear_features import ExtractedFeatures, Scaling, extract_features
-from zlpr.training.regularisation import fit_layer
+from zlpr.training.regularisation import FittedLayer, fit_layer
 
 USUAL_SCALE = 0.7
 
@@ -112,8 +112,22 @@ def train_embedded(
     run: Mapping[str, Any],
     checkpoint: Path | None = None,
     progress: ProgressCallback | None = None,
+    tried: TriedCallback | None = None,
 ) -> Trained:
     """Fit the weights at the regularisation and the scale that validation finds best."""
+    given = features.given[1]
+
+    def build(layer: FittedLayer) -> EmbedModel:
+        return EmbedModel(
+            train.label_names,
+            layer.weight,
+            layer.bias,
+            features.text_features,
+            encoder=features.encoder,
+            copies_encoder=config.copy_encoder,
+            record=TrainingRecord(loss=config.loss),
+        )
+
     folds = config.folds_for(len(validation))
     if folds:
         layer = fit_layer_in_folds(train, validation, config, features, folds, progress)
@@ -126,18 +140,9 @@ def train_embedded(
             run={**run, "encoder": features.encoder.fingerprint},
             checkpoint=checkpoint,
             progress=progress,
+            tried=tried and (lambda layer: tried(layer.trained(build(layer), given))),
         )
-    model = EmbedModel(
-        train.label_names,
-        layer.weight,
-        layer.bias,
-        features.text_features,
-        encoder=features.encoder,
-        copies_encoder=config.copy_encoder,
-        record=TrainingRecord(loss=config.loss),
-    )
-    given = features.given[1]
-    return layer.trained(model, features.given[0].below(given) if folds else given)
+    return layer.trained(build(layer), features.given[0].below(given) if folds else given)
 
 
 def _scaling(train: MixedMatrix, scale: float) -> Scaling:

@@ -17,7 +17,13 @@ from zlpr.data import Dataset
 from zlpr.metrics import LabelFrequencies, label_report
 from zlpr.models.base import FittedModel, TrainingRecord
 from zlpr.models.registry import kind_of
-from zlpr.training.base import ProgressCallback, ReadInputs, Trained, TrainingProgress
+from zlpr.training.base import (
+    ProgressCallback,
+    ReadInputs,
+    Trained,
+    TrainingProgress,
+    TriedCallback,
+)
 from zlpr.training.checkpoints import describe_run
 from zlpr.training.config import TrainingConfig
 from zlpr.training.judging import ScoredPart, judge
@@ -101,6 +107,7 @@ def fit_parts(
     test_inputs: object = None,
     checkpoint: Path | None = None,
     progress: ProgressCallback | None = None,
+    tried: TriedCallback | None = None,
 ) -> FitResult:
     """As `fit`, on divided data.
 
@@ -112,6 +119,8 @@ def fit_parts(
         test_inputs: what `inputs.read` gave for the test part, to share it as well.
         checkpoint: as in `fit`.
         progress: as in `fit`.
+        tried: called with each fit from which validation picks, before any is made once more on
+            both parts; where nothing is to be picked, with the one.
     """
     started = time.perf_counter()
     check_data(parts, config)
@@ -120,15 +129,17 @@ def fit_parts(
     check_memory(parts, config, inputs)
     try:
         if config.choose and not trainer.chooses:
-            trained = _train_all(parts, config, inputs, checkpoint, progress)
+            trained = _train_all(parts, config, inputs, checkpoint, progress, tried)
         else:
-            trained = _train(parts, config, inputs, checkpoint, progress)
+            trained = _train(parts, config, inputs, checkpoint, progress, tried)
+            if tried is not None and not trainer.chooses:
+                tried(trained)
     except NotFiniteError:
         if checkpoint is not None:  # there is nothing to go on from, for this run or another
             shutil.rmtree(checkpoint, ignore_errors=True)
         raise
     model = trained.model
-    parents, ancestors = _hierarchy(parts.train)
+    parents, ancestors = hierarchy_of(parts.train)
     labels = trained.validation_labels
     validation = ScoredPart(
         parts.validation.labels if labels is None else labels,
@@ -153,7 +164,7 @@ def fit_parts(
     return _recorded(parts, config, trained, choice, probabilities, judged, seconds)
 
 
-def _hierarchy(train: Dataset) -> tuple[list[list[int]] | None, Ancestors | None]:
+def hierarchy_of(train: Dataset) -> tuple[list[list[int]] | None, Ancestors | None]:
     """The parents of labels and all their ancestors; None where labels have no hierarchy."""
     if train.hierarchy is None:
         return None, None
@@ -167,6 +178,7 @@ def _train(
     inputs: ReadInputs,
     checkpoint: Path | None,
     progress: ProgressCallback | None,
+    tried: TriedCallback | None = None,
 ) -> Trained:
     return trainer_of(config.model).train(
         parts.train,
@@ -176,6 +188,7 @@ def _train(
         run={} if checkpoint is None else describe_run(parts, config),
         checkpoint=checkpoint,
         progress=progress,
+        tried=tried,
     )
 
 
@@ -185,6 +198,7 @@ def _train_all(
     inputs: ReadInputs,
     checkpoint: Path | None,
     progress: ProgressCallback | None,
+    tried: TriedCallback | None,
 ) -> Trained:
     """Train with each of the loss's parameters, and keep the best on validation."""
     best: Trained | None = None
@@ -197,10 +211,12 @@ def _train_all(
         labels = trained.validation_labels
         labels = parts.validation.labels if labels is None else labels
         value = validation_metric(config, labels, trained.validation_scores)
+        picked = {name: candidate.loss_params[name] for name in config.choose}
+        trained = dataclasses.replace(trained, chosen={**trained.chosen, **picked})
+        if tried is not None:
+            tried(trained)
         if best is None or is_better(config.choice_metric, value, best_value):
-            picked = {name: candidate.loss_params[name] for name in config.choose}
-            best_value = value
-            best = dataclasses.replace(trained, chosen={**trained.chosen, **picked})
+            best, best_value = trained, value
     if best is None:
         raise AssertionError("there is at least one candidate")
     return dataclasses.replace(best, history=tuple(history))

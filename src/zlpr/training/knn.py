@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from zlpr._errors import UserError
 from zlpr.models.feature_config import FeatureConfig
 from zlpr.models.registry import NO_LOSS
-from zlpr.training.base import FeatureTrainer, ProgressCallback, Trained
+from zlpr.training.base import FeatureTrainer, ProgressCallback, Trained, TriedCallback
 from zlpr.training.config import TrainingConfig, check_above_zero, setting
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ class NeighboursTrainer(FeatureTrainer):
         run: Mapping[str, Any],
         checkpoint: Path | None = None,
         progress: ProgressCallback | None = None,
+        tried: TriedCallback | None = None,
     ) -> Trained:
         """Count, over the training samples, how neighbours and labels go together."""
         import numpy as np

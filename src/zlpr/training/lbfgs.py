@@ -29,10 +29,11 @@ SMALLEST_BEND = 1e-30
 
 
 class Step(NamedTuple):
-    """What a callback gets to see after each iteration."""
+    """What a callback gets to see after each iteration; the parameters are not to be changed."""
 
     value: float
     decrease: float
+    parameters: Tensor
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ def minimise(
         parameters, value, gradient = found.parameters, found.value, found.gradient
         values.append(value)
         if callback is not None:
-            callback(Step(value, values[-2] - value))
+            callback(Step(value, values[-2] - value, parameters))
         if _has_settled(values, tolerance, reference, floor):
             converged = True
             break

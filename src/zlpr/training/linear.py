@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zlpr.models.feature_config import FeatureConfig
-from zlpr.training.base import FeatureTrainer, ProgressCallback, Trained
+from zlpr.training.base import FeatureTrainer, ProgressCallback, Trained, TriedCallback
 from zlpr.training.config import (
     TrainingConfig,
     check_above_zero,
@@ -82,10 +82,18 @@ class LinearTrainer(FeatureTrainer):
         run: Mapping[str, Any],
         checkpoint: Path | None = None,
         progress: ProgressCallback | None = None,
+        tried: TriedCallback | None = None,
     ) -> Trained:
         """Fit the weights at one regularisation, or at the best that validation finds."""
         from zlpr.training.regularisation import train_linear
 
         return train_linear(
-            train, validation, config, inputs, run=run, checkpoint=checkpoint, progress=progress
+            train,
+            validation,
+            config,
+            inputs,
+            run=run,
+            checkpoint=checkpoint,
+            progress=progress,
+            tried=tried,
         )

@@ -30,6 +30,7 @@ class Attempt:
     Attributes:
         scale: the length of embeddings beside n-grams, where there are any.
         candidate: the place of the loss's parameters among those to choose from.
+        metric_moved: by how much the last tenth of the steps moved the metric, where asked for.
     """
 
     regularisation: float
@@ -40,6 +41,7 @@ class Attempt:
     last_tenth: float
     scale: float = 1.0
     candidate: int = 0
+    metric_moved: float | None = None
 
 
 class SavedAttempts:

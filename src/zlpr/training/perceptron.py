@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from zlpr.models.feature_config import FeatureConfig
 from zlpr.models.registry import NO_LOSS
-from zlpr.training.base import FeatureTrainer, ProgressCallback, Trained
+from zlpr.training.base import FeatureTrainer, ProgressCallback, Trained, TriedCallback
 from zlpr.training.config import TrainingConfig, check_above_zero, setting
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ class PerceptronTrainer(FeatureTrainer):
         run: Mapping[str, Any],
         checkpoint: Path | None = None,
         progress: ProgressCallback | None = None,
+        tried: TriedCallback | None = None,
     ) -> Trained:
         """Pass over the samples in random orders; keep the mean weights of the best epoch."""
         import time

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from zlpr._errors import UserError
 from zlpr.models.feature_config import FeatureConfig
 from zlpr.models.registry import NO_LOSS
-from zlpr.training.base import FeatureTrainer, ProgressCallback, Trained
+from zlpr.training.base import FeatureTrainer, ProgressCallback, Trained, TriedCallback
 from zlpr.training.config import (
     TrainingConfig,
     check_above_zero,
@@ -88,6 +88,7 @@ class PowersetTrainer(FeatureTrainer):
         run: Mapping[str, Any],
         checkpoint: Path | None = None,
         progress: ProgressCallback | None = None,
+        tried: TriedCallback | None = None,
     ) -> Trained:
         """Fit the softmaxes, each at the regularisation that is best for its labels."""
         from zlpr.models.base import TrainingRecord

@@ -2,8 +2,8 @@
 
 import logging
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +15,14 @@ from zlpr.data import Dataset
 from zlpr.models.base import FittedModel, TrainingRecord
 from zlpr.models.features import Matrix
 from zlpr.models.linear import LinearModel
-from zlpr.training.base import ProgressCallback, Trained, TrainingProgress
+from zlpr.training.base import ProgressCallback, Trained, TrainingProgress, TriedCallback
 from zlpr.training.checkpoints import claim
 from zlpr.training.linear import LinearConfig
 from zlpr.training.linear_checkpoint import Attempt, SavedAttempts
 from zlpr.training.linear_features import ExtractedFeatures
 from zlpr.training.loss import check_finite
 from zlpr.training.selection import is_better, validation_metric
-from zlpr.training.solvers import Solver, WholeData, choose_solver
+from zlpr.training.solvers import Earlier, Solver, WholeData, choose_solver
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,24 +49,36 @@ def train_linear(
     run: Mapping[str, Any],
     checkpoint: Path | None = None,
     progress: ProgressCallback | None = None,
+    tried: TriedCallback | None = None,
 ) -> Trained:
     """Fit the weights at one regularisation, or at the best that validation finds.
 
     With `config.refit` the model that is given has been trained once more, on both parts, at what
     was chosen; the scores of the validation part are those of the model that had not seen it.
     """
+    given = features.validation_as_given(validation.inputs)
+
+    def build(layer: FittedLayer) -> LinearModel:
+        return LinearModel(
+            train.label_names,
+            layer.weight,
+            layer.bias,
+            features.text_features,
+            record=TrainingRecord(loss=config.loss),
+            means=features.means,
+        )
+
     layer = fit_layer(
-        train, validation, config, features, run=run, checkpoint=checkpoint, progress=progress
+        train,
+        validation,
+        config,
+        features,
+        run=run,
+        checkpoint=checkpoint,
+        progress=progress,
+        tried=tried and (lambda layer: tried(layer.trained(build(layer), given))),
     )
-    model = LinearModel(
-        train.label_names,
-        layer.weight,
-        layer.bias,
-        features.text_features,
-        record=TrainingRecord(loss=config.loss),
-        means=features.means,
-    )
-    return layer.trained(model, features.validation_as_given(validation.inputs))
+    return layer.trained(build(layer), given)
 
 
 @dataclass(frozen=True)
@@ -111,9 +123,10 @@ def fit_layer(
     run: Mapping[str, Any],
     checkpoint: Path | None = None,
     progress: ProgressCallback | None = None,
+    tried: "Callable[[FittedLayer], None] | None" = None,
 ) -> FittedLayer:
     """The weights of `train_linear`, whatever kind of model they are for."""
-    search = Search(train.labels, validation.labels, config, features, progress, checkpoint)
+    search = Search(train.labels, validation.labels, config, features, progress, checkpoint, tried)
     if isinstance(search.solver, WholeData):
         _refuse_batches(config)
     if checkpoint is not None:  # once nothing is left to refuse
@@ -148,8 +161,8 @@ class Search:
     Where parameters of the loss are to be chosen, the first of them takes the whole path; the
     others are tried at the regularisation that it ends at, and the best goes on from there.
 
-    On the way fits are rough where the solver has such, which tells them apart as well; the best is
-    then fitted to its end.
+    On the way fits are rough where the solver has such and nobody asked for each of them, which
+    tells them apart as well; the best is then fitted to its end.
     """
 
     fits_roughly = True
@@ -162,11 +175,12 @@ class Search:
         features: ExtractedFeatures,
         progress: ProgressCallback | None,
         checkpoint: Path | None,
+        tried: Callable[[FittedLayer], None] | None = None,
     ) -> None:
         self.train_labels, self.labels = train_labels, labels
         self.candidates, self.open = config.alternatives(), tuple(config.choose)
         self.candidate, self.config = 0, self.candidates[0]
-        self.progress, self.checkpoint = progress, checkpoint
+        self.progress, self.checkpoint, self.tried = progress, checkpoint, tried
         self.scale = features.usual_scale
         self.features = features.at(self.scale)
         self.solver = choose_solver(self.features.train, train_labels, self.config)
@@ -183,7 +197,7 @@ class Search:
         """The best attempt: up the hill of the metric, in all that is not given."""
         given = self.config.regularisation
         one_fit = given is not None and len(self.candidates) == 1
-        self.roughly = self.fits_roughly and self.solver.has_rough_fits
+        self.roughly = self.fits_roughly and self.solver.has_rough_fits and self.tried is None
         self.roughly &= not one_fit or self.features.is_scale_open
         best = self._try(self.solver.balance() if given is None else given, None)
         if given is None:
@@ -324,15 +338,7 @@ class Search:
         else:
             self._use(scale, candidate)
             attempt = self._fit(regularisation, best, scale, settles=settles)
-        line = TrainingProgress(
-            self._stage(regularisation, scale, candidate, settles),
-            attempt.steps,
-            attempt.steps,
-            attempt.loss,
-            attempt.metric,
-            attempt.seconds,
-            attempt.last_tenth,
-        )
+        line = self._line(attempt, settles)
         self.history.append(line)
         if self.progress is not None:
             self.progress(line)
@@ -358,13 +364,15 @@ class Search:
         start = self.solver.start()
         if warm and best is not None:
             start = self.features.rescaled(self.saved.parameters, best.scale)
+        earlier = None if self.tried is None else Earlier()
         solution = self.solver.solve(
-            start, regularisation, report, self.checkpoint, roughly=self.roughly
+            start, regularisation, report, self.checkpoint, earlier, roughly=self.roughly
         )
         check_finite(solution.loss, self.config)
-        weight, bias = self.solver.model(solution.parameters)
-        scores = np.asarray(self.features.validation @ weight + bias, dtype=np.float32)
-        metric = validation_metric(self.config, self.labels, scores)
+        weight, bias, scores, metric = self._judged(solution.parameters)
+        moved = None
+        if earlier is not None and earlier.parameters is not None:
+            moved = abs(metric - self._judged(earlier.parameters)[-1])
         seconds = time.perf_counter() - self.started
         attempt = Attempt(
             regularisation,
@@ -375,12 +383,36 @@ class Search:
             solution.last_tenth,
             scale,
             self.candidate,
+            moved,
         )
+        if self.tried is not None:
+            layer = self.layer(attempt, weight, bias, scores)
+            self.tried(replace(layer, history=(self._line(attempt, settles),)))
         improved = best is None or is_better(self.config.choice_metric, metric, best.metric)
         if improved or settles:
             self.best_scores = scores
         self.saved.add(attempt, solution.parameters, is_best=improved or settles)
         return attempt
+
+    def _judged(
+        self, parameters: "Tensor"
+    ) -> "tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32], float]":
+        """Weights, biases, and what they make of the validation part: scores and metric."""
+        weight, bias = self.solver.model(parameters)
+        scores = np.asarray(self.features.validation @ weight + bias, dtype=np.float32)
+        return weight, bias, scores, validation_metric(self.config, self.labels, scores)
+
+    def _line(self, attempt: Attempt, settles: bool) -> TrainingProgress:
+        return TrainingProgress(
+            self._stage(attempt.regularisation, attempt.scale, attempt.candidate, settles),
+            attempt.steps,
+            attempt.steps,
+            attempt.loss,
+            attempt.metric,
+            attempt.seconds,
+            attempt.last_tenth,
+            attempt.metric_moved,
+        )
 
     def _stage(self, regularisation: float, scale: float, candidate: int, settles: bool) -> str:
         beside = f", embeddings at {scale:.3g}" if self.features.embedded is not None else ""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from zlpr._errors import UserError
 from zlpr.models.feature_config import FeatureConfig
-from zlpr.training.base import ModelTrainer, ProgressCallback, Trained
+from zlpr.training.base import ModelTrainer, ProgressCallback, Trained, TriedCallback
 from zlpr.training.config import (
     TrainingConfig,
     check_above_zero,
@@ -32,7 +32,7 @@ class ShortlistConfig(TrainingConfig):
         features: how text is read.
         candidates: labels of a sample that are scored when it is predicted.
         negatives: labels nearest to a training sample that the loss sets against its own; fewer
-            where the kernel's features would take more than 400 MB.
+            where there are so many samples that the kernel would grow too large.
         label_texts: whether a label's name is one more training text of that label; "auto" where
             the names are found to name their labels.
     """
@@ -46,7 +46,7 @@ class ShortlistConfig(TrainingConfig):
         50, "how many candidate labels of each sample are scored", metavar="N"
     )
     negatives: int = setting(
-        30, "how many of the nearest other labels a training sample is contrasted with", metavar="N"
+        50, "how many of the nearest other labels a training sample is contrasted with", metavar="N"
     )
     label_texts: LabelTexts = setting(
         "auto",
@@ -97,6 +97,12 @@ class ShortlistTrainer(ModelTrainer):
 
         return read_sparse(train, validation, config)
 
+    def memory(self, train: "Dataset", config: ShortlistConfig, inputs: "ExtractedFeatures") -> int:
+        """The kernel's features, the solver's vectors, and the weights."""
+        from zlpr.training.shortlist_fit import memory_of_fit
+
+        return memory_of_fit(train.labels, inputs.train, config)
+
     def train(
         self,
         train: "Dataset",
@@ -107,6 +113,7 @@ class ShortlistTrainer(ModelTrainer):
         run: Mapping[str, Any],
         checkpoint: Path | None = None,
         progress: ProgressCallback | None = None,
+        tried: TriedCallback | None = None,
     ) -> Trained:
         """Fit at one regularisation, or at the best that validation finds."""
         from zlpr.training.shortlist_fit import train_shortlist

@@ -14,7 +14,15 @@ from zlpr._errors import UserError
 from zlpr.data import Dataset
 from zlpr.metrics import TopScores
 from zlpr.models.base import TrainingRecord
-from zlpr.models.candidates import blocks_of, keep_largest, label_sums, nearest, unit_rows
+from zlpr.models.candidates import (
+    SAMPLE_FEATURES,
+    blocks_of,
+    keep_largest,
+    label_sums,
+    nearest,
+    score_cells,
+    unit_rows,
+)
 from zlpr.models.shortlist import ShortlistModel
 from zlpr.training.base import ProgressCallback, Trained, TrainingProgress
 from zlpr.training.candidate_cells import (
@@ -23,7 +31,7 @@ from zlpr.training.candidate_cells import (
     CandidateLoss,
     Cells,
     Vector,
-    fit_prior,
+    fit_mix,
     prior_products,
 )
 from zlpr.training.checkpoints import claim
@@ -37,15 +45,17 @@ _log = logging.getLogger("zlpr.training")
 
 # Entries of a label's centroid that are kept: the rest is many small numbers.
 CENTROID_ENTRIES = 200
-# Entries of the kernel's features, eight bytes each: more samples get fewer negatives, not less.
-MOST_ENTRIES, FEWEST_NEGATIVES = 48 * 2**20, 5
-# Features of a training sample that are kept, the largest: long texts would leave room for few
-# negatives, and these gain more.
-ROW_ENTRIES = 256
+# Entries of the kernel's features, eight bytes each, that samples share, and what each has at least
+# where there are very many. Negatives gain more than features do, so these give way first.
+MOST_ENTRIES, FEWEST_ENTRIES = 32 * 2**20, 400
+FEWEST_FEATURES, FEWEST_NEGATIVES = 30, 10
 # The regularisations that are tried, as long as validation improves.
-REGULARISATIONS = (0.1, 0.03)
-# A weight below this share of its label's largest is left out.
-PRUNED_BELOW = 0.01
+REGULARISATIONS = (0.1, 0.03, 0.01)
+# How firmly weights and centroids keep to their own sum where validation has few samples.
+BLEND_PENALTY = 1.0
+# A weight below this share of its label's largest is left out: of 2,271 a label 290 to 560 stay
+# (German records), with scores that rank as well or better.
+PRUNED_BELOW = 0.05
 # Names name their labels where this share of them finds its own among so many nearest labels.
 NAMES_FOUND, AMONG_NEAREST = 0.25, 10
 
@@ -90,18 +100,22 @@ def train_shortlist(
     names = _name_features(train, inputs, config)
     fit = _Fit(_with_names(_Samples(inputs.train, train.labels), names), config)
     tried = REGULARISATIONS if config.regularisation is None else (config.regularisation,)
-    metric, regularisation, model, scores = _attempt(train, validation, inputs, fit, tried[0], tell)
+    best = _attempt(train, validation, inputs, fit, tried[0], tell)
     for value in tried[1:]:
         attempt = _attempt(train, validation, inputs, fit, value, tell)
-        if not is_better(config.choice_metric, attempt[0], metric):
+        if not is_better(config.choice_metric, attempt.metric, best.metric):
             break
-        metric, regularisation, model, scores = attempt
-    recall = recall_of(scores.labels, validation.labels)
+        best = attempt
+    recall = recall_of(best.scores.labels, validation.labels)
+    model = best.model
     if config.refit:
         labels = sparse.csr_array(sparse.vstack([train.labels, validation.labels], format="csr"))
         del fit  # whose kernel would take its memory twice
         fit = _Fit(_with_names(_Samples(inputs.both, labels), names), config)
-        model = _model(train, inputs, fit, config, fit.solve(regularisation, tell))
+        weight, bias = fit.layer(fit.solve(best.regularisation, tell))
+        model = _model(
+            train, inputs, fit, best.blend.weight_of(fit, weight), best.blend.bias_of(bias)
+        )
         tell.line("training and validation part", fit.value, fit.iterations, None)
     as_given = inputs.validation
     if inputs.scaling is not None:
@@ -110,11 +124,26 @@ def train_shortlist(
     return Trained(
         model=model,
         history=tuple(tell.history),
-        chosen={"regularisation": regularisation, "recall_of_candidates": recall},
-        validation_scores=scores,
+        chosen={
+            "regularisation": best.regularisation,
+            "share_of_centroids": best.blend.centroid,
+            "recall_of_candidates": recall,
+        },
+        validation_scores=best.scores,
         num_features=int(inputs.train.shape[1]),
         validation_features=as_given,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Attempt:
+    """A fit at one regularisation, with the model, and what validation says of it."""
+
+    regularisation: float
+    metric: float
+    model: ShortlistModel
+    blend: "Blend"
+    scores: TopScores
 
 
 def _attempt(
@@ -124,13 +153,67 @@ def _attempt(
     fit: "_Fit",
     regularisation: float,
     tell: "_Teller",
-) -> tuple[float, float, ShortlistModel, TopScores]:
-    """The metric on validation at a regularisation, with that, the model and its scores."""
-    model = _model(train, inputs, fit, fit.config, fit.solve(regularisation, tell))
-    scores = model.score(inputs.validation)
-    metric = validation_metric(fit.config, validation.labels, scores)
+) -> _Attempt:
+    """Fit at a regularisation, and find on validation how much the centroids count beside it."""
+    weight, bias = fit.layer(fit.solve(regularisation, tell))
+    read: Any = inputs.validation
+    features = sparse.csr_array(read, dtype=np.float32)
+    named = nearest(features, fit.centroids, min(fit.config.candidates, train.num_labels))
+    rows, places = np.nonzero(named >= 0)
+    labels = named[rows, places]
+    learned = score_cells(features, weight, rows, labels) + bias[labels]
+    prior = np.float32(fit.slope) * score_cells(features, fit.centroids, rows, labels)
+    order = np.lexsort((rows, labels))
+    cells = Cells.of_candidates(named, validation.labels)
+    blend = Blend.of(fit.loss, cells, learned[order], prior[order])
+    scores = np.full(named.shape, -np.inf, dtype=np.float32)
+    scores[rows, places] = blend.weight * learned + blend.centroid * prior + blend.bias
+    top = TopScores(named, scores, train.num_labels)
+    metric = validation_metric(fit.config, validation.labels, top)
+    model = _model(train, inputs, fit, blend.weight_of(fit, weight), blend.bias_of(bias))
     tell.line(f"regularisation {regularisation:g}", fit.value, fit.iterations, metric)
-    return metric, regularisation, model, scores
+    return _Attempt(regularisation, metric, model, blend, top)
+
+
+@dataclass(frozen=True)
+class Blend:
+    """What the weights of a label and its centroid count in its scores.
+
+    A weight is learned on samples that it has seen, so that it promises more on these than it keeps
+    on others; the centroid, from which a sample is left out while it is learned, does not. How much
+    each is worth on samples that neither has seen, validation says: three numbers for all labels.
+    """
+
+    weight: float
+    centroid: float
+    bias: float
+
+    @classmethod
+    def of(cls, loss: Any, cells: Cells, learned: Vector, prior: Vector) -> "Blend":
+        """The blend that the loss finds best.
+
+        Args:
+            loss: with `reduction="none"`.
+            cells: the candidates of samples that were not trained on.
+            learned: their scores by the weights.
+            prior: by the centroids, at the slope that the weights started from.
+        """
+        bound = float(bound_of(loss))
+        start = (1.0, 0.0, 0.0)
+        parts = (learned, prior)
+        weight, centroid, bias = fit_mix(
+            loss, cells, parts, start, offset=bound, penalty=BLEND_PENALTY
+        )
+        return cls(max(weight, 0.0), centroid, bias)
+
+    def weight_of(self, fit: "_Fit", weight: Any) -> Any:
+        """The weights of the model that scores so."""
+        factor = np.float32(self.centroid * fit.slope)
+        return sparse.csr_array(np.float32(self.weight) * weight + factor * fit.centroids)
+
+    def bias_of(self, bias: Vector) -> Vector:
+        """Its biases."""
+        return np.float32(self.weight) * bias + np.float32(self.bias)
 
 
 def recall_of(candidates: Any, labels: Any) -> float:
@@ -149,30 +232,62 @@ def recall_of(candidates: Any, labels: Any) -> float:
     return float(there.multiply(labels).nnz / labels.nnz)
 
 
+def _room(samples: int, negatives: int) -> tuple[int, int]:
+    """Features of a sample that its cells keep, and its negatives, within the kernel's entries.
+
+    Examples:
+        >>> _room(5_000, 50), _room(20_000, 50), _room(1_000_000, 50)
+        ((134, 50), (33, 50), (30, 13))
+    """
+    entries = max(MOST_ENTRIES // max(samples, 1), FEWEST_ENTRIES)
+    features = min(max(entries // negatives, FEWEST_FEATURES), SAMPLE_FEATURES)
+    return features, min(max(entries // features, FEWEST_NEGATIVES), negatives)
+
+
+# Bytes that a fit takes for each entry of the kernel, each cell, and each feature of a sample.
+_BYTES_OF_ENTRY, _BYTES_OF_CELL, _BYTES_OF_FEATURE = 22, 360, 24
+
+
+def memory_of_fit(labels: Any, features: Any, config: ShortlistConfig) -> int:
+    """Bytes that a fit takes beside its inputs, by an estimate.
+
+    Args:
+        labels: of the training samples, CSR.
+        features: of the same, CSR.
+        config: says how many negatives a sample may have.
+    """
+    samples, num_labels = labels.shape
+    kept, negatives = _room(samples, config.negatives)
+    cells = samples * min(negatives + labels.nnz / max(samples, 1), num_labels)
+    entries = cells * float(np.minimum(np.diff(features.indptr), kept).mean()) if samples else 0.0
+    return int(
+        _BYTES_OF_ENTRY * entries + _BYTES_OF_CELL * cells + _BYTES_OF_FEATURE * features.nnz
+    )
+
+
 class _Fit:
     """One training set: its candidates, prior and kernel, which all regularisations share."""
 
     def __init__(self, samples: _Samples, config: ShortlistConfig) -> None:
         self.config = config
         whole = sparse.csr_array(samples.features, dtype=np.float32)
-        self.features = keep_largest(whole, ROW_ENTRIES)
+        features = keep_largest(whole, SAMPLE_FEATURES)
         labels = sparse.csr_array(samples.labels)
-        sums = label_sums(self.features, labels, CENTROID_ENTRIES)
+        sums = label_sums(features, labels, CENTROID_ENTRIES)
         self.centroids = unit_rows(sums)
-        near = nearest(self.features, self.centroids, self._negatives())
+        kept, negatives = _room(len(samples.labels.indptr) - 1, config.negatives)
+        self.features = keep_largest(features, kept)
+        near = nearest(features, self.centroids, negatives)
         self.cells = Cells.of(near, labels)
         self.loss = create_loss(config, labels, reduction="none")
-        products = prior_products(self.features, sums, self.cells, labels)
-        self.slope, self.bias = fit_prior(self.loss, self.cells, products)
+        products = prior_products(features, sums, self.cells, labels)
+        slope, self.bias = fit_mix(self.loss, self.cells, [products], (0.0, 0.0))
+        self.slope = max(slope, 0.0)
         offset = (self.slope * products + self.bias).astype(np.float32)
         self.problem = CandidateLoss(self.loss, self.cells, offset)
         self.kernel = CandidateKernel(self.features, self.cells)
         self.weights = InSpan(np.zeros_like(offset), np.zeros_like(offset))
         self.value, self.iterations = 0.0, 0
-
-    def _negatives(self) -> int:
-        room = MOST_ENTRIES // max(self.features.nnz, 1)
-        return int(min(self.config.negatives, max(FEWEST_NEGATIVES, room)))
 
     def solve(self, regularisation: float, tell: "_Teller") -> Vector:
         """The coefficients at a regularisation, starting from the last ones."""
@@ -189,7 +304,12 @@ class _Fit:
         self.value, self.iterations = found.value / samples, found.iterations
         return found.weights.coefficients
 
-    def weight(self, coefficients: Vector) -> Any:
+    def layer(self, coefficients: Vector) -> tuple[Any, Vector]:
+        """Weights and biases of all labels, for scores that are cut at 0."""
+        check_finite(self.value, self.config)
+        return self._weight(coefficients), self._biases(coefficients)
+
+    def _weight(self, coefficients: Vector) -> Any:
         """`slope * centroid + sum of coefficient * sample` of each label, pruned, CSR."""
         by_label = sparse.csr_array(
             (coefficients, self.cells.rows, self.cells.starts),
@@ -202,8 +322,7 @@ class _Fit:
             blocks.append(_pruned(sparse.csr_array(summed + prior)))
         return sparse.csr_array(sparse.vstack(blocks, format="csr"), dtype=np.float32)
 
-    def biases(self, coefficients: Vector) -> Vector:
-        """The biases that belong to the weights, for scores that are cut at 0."""
+    def _biases(self, coefficients: Vector) -> Vector:
         sums = np.bincount(self.cells.labels, coefficients, self.cells.num_labels)
         found: Vector = (self.bias + CONSTANT**2 * sums - float(bound_of(self.loss))).astype(
             np.float32
@@ -221,21 +340,16 @@ def _pruned(weight: Any) -> Any:
 
 
 def _model(
-    train: Dataset,
-    inputs: ExtractedFeatures,
-    fit: _Fit,
-    config: ShortlistConfig,
-    coefficients: Vector,
+    train: Dataset, inputs: ExtractedFeatures, fit: _Fit, weight: Any, bias: Vector
 ) -> ShortlistModel:
-    check_finite(fit.value, config)
     return ShortlistModel(
         train.label_names,
         fit.centroids,
-        fit.weight(coefficients),
-        fit.biases(coefficients),
-        min(config.candidates, train.num_labels),
+        weight,
+        bias,
+        min(fit.config.candidates, train.num_labels),
         inputs.text_features,
-        record=TrainingRecord(loss=config.loss),
+        record=TrainingRecord(loss=fit.config.loss),
     )
 
 

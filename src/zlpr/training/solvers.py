@@ -2,6 +2,7 @@
 
 import abc
 import math
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,6 +79,29 @@ class Solution:
     last_tenth: float
 
 
+class Earlier:
+    """Keeps parameters as they were about a tenth of the steps ago, three at most for long.
+
+    Attributes:
+        parameters: after the last step that was kept of the first nine tenths; None before any.
+    """
+
+    def __init__(self) -> None:
+        self._kept: deque[tuple[int, Tensor]] = deque()
+
+    def note(self, step: int, parameters: Tensor) -> None:
+        """Look at what came out of a step, counted from 1; it is kept as it is, not copied."""
+        if not self._kept or step >= 1.05 * self._kept[-1][0]:
+            self._kept.append((step, parameters))
+        while len(self._kept) > 1 and self._kept[1][0] <= 0.9 * step:
+            self._kept.popleft()
+
+    @property
+    def parameters(self) -> Tensor | None:
+        """As they were then."""
+        return self._kept[0][1] if self._kept else None
+
+
 class Solver(abc.ABC):
     """Fits `[W; b]` to data, from a start, at one regularisation.
 
@@ -110,12 +134,14 @@ class Solver(abc.ABC):
         regularisation: float,
         report: Report | None = None,
         checkpoint: Path | None = None,
+        earlier: Earlier | None = None,
         *,
         roughly: bool = False,
     ) -> Solution:
         """Fit from a start, which is left as it was; a fit in epochs resumes from a checkpoint.
 
-        With `roughly`, a solver that has rough fits ends sooner.
+        `earlier` is shown the parameters of every step. With `roughly`, a solver that has rough
+        fits ends sooner.
         """
 
 
@@ -169,6 +195,7 @@ class WholeData(Solver):
         regularisation: float,
         report: Report | None = None,
         checkpoint: Path | None = None,
+        earlier: Earlier | None = None,
         *,
         roughly: bool = False,
     ) -> Solution:
@@ -180,6 +207,8 @@ class WholeData(Solver):
             if not values:
                 values.append(step.value + step.decrease)
             values.append(step.value)
+            if earlier is not None:
+                earlier.note(len(values) - 1, step.parameters)
             if report is not None:
                 report(len(values) - 1, 0, step.value / samples)
 
@@ -270,6 +299,7 @@ class Batches(Solver):
         regularisation: float,
         report: Report | None = None,
         checkpoint: Path | None = None,
+        earlier: Earlier | None = None,
         *,
         roughly: bool = False,
     ) -> Solution:
@@ -281,6 +311,8 @@ class Batches(Solver):
         while not self._has_settled(values):
             mean = self._epoch(adam, len(values) + 1, regularisation / self.num_samples)
             values.append(mean)
+            if earlier is not None:
+                earlier.note(len(values), adam.parameters.clone())
             if report is not None:
                 report(len(values), self.epochs if self.most_rounds == 1 else 0, mean)
             saved.save(adam.state(values))

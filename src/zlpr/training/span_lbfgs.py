@@ -19,9 +19,13 @@ Vector: TypeAlias = NDArray[np.float32]
 
 MEMORY = 6
 TOLERANCE, MAX_ITERATIONS = 1e-3, 40
-# Of a line search: how much of the promised descent is enough, and how fast a step shrinks.
-_ENOUGH, _SHRINK, _MOST_TRIALS = 1e-4, 0.4, 12
-# How far any score may go before there are past steps to judge a length by.
+# Iterations in a row that gain too little before a fit ends: one alone may be a short step of a
+# search that soon finds a long one.
+PATIENCE = 3
+# Of a line search: how much of the promised descent is enough, and how fast a step shrinks; where
+# no past step has told a length, it grows as long as it gains.
+_ENOUGH, _SHRINK, _GROW, _MOST_TRIALS = 1e-4, 0.4, 2.5, 12
+# How far any score goes in the first trial of the first step.
 _FIRST_STEP = 2.0
 
 
@@ -78,7 +82,7 @@ def minimise_in_span(
         kernel: the product with `K`.
         start: is left as it was.
         regularisation: `r`.
-        tolerance: stop once an iteration gains less than this share of all gain so far.
+        tolerance: stop once three iterations in a row gain less than this share of all gain so far.
         max_iterations: at most so many.
         callback: called with the iteration and the objective.
 
@@ -92,13 +96,17 @@ def minimise_in_span(
         >>> found.weights.scores.round(3).tolist()
         [1.0, 2.0]
     """
-    weights, past = start, list[tuple[InSpan, InSpan, float]]()
+    weights, past, idle = start, list[tuple[InSpan, InSpan, float]](), 0
     value = first_value = loss(weights.scores) + 0.5 * regularisation * weights.dot(weights)
     gradient, iteration = _gradient(weights, slopes, kernel, regularisation), 0
     for iteration in range(1, max_iterations + 1):
         direction = _direction(gradient, past)
         step = 1.0 if past else min(1.0, _FIRST_STEP / _largest(direction.scores))
-        found = _search(loss, weights, direction, step, value, gradient, regularisation)
+        along = _Line(loss, weights, direction, value, gradient.dot(direction), regularisation)
+        found = along.search(step) if past else along.search_from_afar(step)
+        if found is None and past:
+            past = []  # which led astray; the gradient itself goes down if anything does
+            continue
         if found is None:
             break
         step, lower = found
@@ -107,7 +115,8 @@ def minimise_in_span(
         gain, value = value - lower, lower
         if callback is not None:
             callback(iteration, value)
-        if gain <= tolerance * (first_value - value):
+        idle = idle + 1 if gain <= tolerance * (first_value - value) else 0
+        if idle == PATIENCE:
             break
         before = gradient
         gradient = _gradient(weights, slopes, kernel, regularisation)
@@ -142,26 +151,49 @@ def _direction(gradient: InSpan, past: list[tuple[InSpan, InSpan, float]]) -> In
     return direction
 
 
-def _search(
-    loss: Callable[[Vector], float],
-    weights: InSpan,
-    direction: InSpan,
-    step: float,
-    value: float,
-    gradient: InSpan,
-    regularisation: float,
-) -> tuple[float, float] | None:
-    """A step that goes down and the value there; None where there is no such step."""
-    descent = gradient.dot(direction)
-    here, along, square = weights.dot(weights), weights.dot(direction), direction.dot(direction)
-    for _ in range(_MOST_TRIALS):
+class _Line:
+    """The objective along a direction, for which scores need no kernel."""
+
+    def __init__(
+        self,
+        loss: Callable[[Vector], float],
+        weights: InSpan,
+        direction: InSpan,
+        value: float,
+        descent: float,
+        regularisation: float,
+    ) -> None:
+        self.loss, self.weights, self.direction = loss, weights, direction
+        self.value, self.descent, self.regularisation = value, descent, regularisation
+        self.lengths = (weights.dot(weights), weights.dot(direction), direction.dot(direction))
+
+    def at(self, step: float) -> float:
+        """The objective after a step."""
+        here, along, square = self.lengths
         length = here + 2 * step * along + step * step * square
-        lower = loss(weights.scores + np.float32(step) * direction.scores)
-        lower += 0.5 * regularisation * length
-        if lower <= value + _ENOUGH * step * descent and lower < value:
-            return step, lower
-        step *= _SHRINK
-    return None
+        scores = self.weights.scores + np.float32(step) * self.direction.scores
+        return self.loss(scores) + 0.5 * self.regularisation * length
+
+    def search(self, step: float) -> tuple[float, float] | None:
+        """A step that goes down and the value there; None where there is no such step."""
+        for _ in range(_MOST_TRIALS):
+            lower = self.at(step)
+            if lower <= self.value + _ENOUGH * step * self.descent and lower < self.value:
+                return step, lower
+            step *= _SHRINK
+        return None
+
+    def search_from_afar(self, step: float) -> tuple[float, float] | None:
+        """The same where nothing tells the length: longer than the first trial while it gains."""
+        found = self.search(step)
+        if found is None or found[0] < step:
+            return found
+        for _ in range(_MOST_TRIALS):
+            longer = _GROW * found[0], self.at(_GROW * found[0])
+            if longer[1] >= found[1]:
+                break
+            found = longer
+        return found
 
 
 def _largest(values: Vector) -> float:

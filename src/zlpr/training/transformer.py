@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from zlpr._digest import tree_digest
 from zlpr._errors import UserError
 from zlpr.models.registry import argument_of
-from zlpr.training.base import ModelTrainer, ProgressCallback, Trained
+from zlpr.training.base import ModelTrainer, ProgressCallback, Trained, TriedCallback
 from zlpr.training.config import (
     AUTO,
     TrainingConfig,
@@ -222,6 +222,7 @@ class TransformerTrainer(ModelTrainer):
         run: Mapping[str, Any],
         checkpoint: Path | None = None,
         progress: ProgressCallback | None = None,
+        tried: TriedCallback | None = None,
     ) -> Trained:
         """Fine-tune, from the run's last checkpoint where there is one."""
         from zlpr.training.fine_tuning import train_transformer

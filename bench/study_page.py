@@ -1,0 +1,839 @@
+"""Makes docs/study.md and its figures of the study's CSV, and of nothing else.
+
+`python bench/study.py page` writes the page; `tests/compare/test_study_page.py` makes it again and
+compares, and works its tables out a second time by other means. What a part has not run yet is said
+so; a set counts with the seeds for which every loss has its figures.
+"""
+
+import string
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from bench import study
+
+from zlpr import metrics
+from zlpr._atomic import write_text
+from zlpr.compare.practical import ROPE, Effect, Verdict, effect, over_sets
+from zlpr.compare.results import Column, Contest, DecodingName, Results
+from zlpr.compare.statistics import MIN_DATASETS, RankTest, rank_test, smallest_lead
+from zlpr.metrics import PAPER_METRICS, MetricInfo
+
+PARTS = {
+    "linear": "linear model over TF-IDF or given features",
+    "frozen": "linear model with a frozen encoder's embeddings beside TF-IDF",
+    "fine-tuned": "fine-tuned encoders",
+    "extras": "label smoothing, R-Drop and VAT in fine-tuning",
+}
+CODES: dict[str, DecodingName] = {
+    "own bound": "own",
+    "one threshold": "threshold",
+    "chosen rule": "fitted",
+}
+METHODS = Path(__file__).parent / "study_methods.md"
+CHOSEN = "*"
+"""Behind the name of a loss whose parameter was chosen."""
+
+FIVE = ("zlpr", "bce", "focal", "dice1", "dice2")
+SURE = 0.95
+"""From here on a verdict is called clear."""
+
+METRICS: tuple[MetricInfo, ...] = tuple(metrics.info(name) for name in PAPER_METRICS)
+DECIDED = tuple(metric for metric in METRICS if metric.needs_decision)
+
+
+@dataclass(frozen=True)
+class Part:
+    """The figures of a part, by set and loss, and what its cells were.
+
+    Attributes:
+        name: of the part.
+        results: of the sets and seeds that are whole; a loss with a star chose its parameter.
+        seeds: by set, how many are whole, and how many the protocol asks for.
+        cells: rows of the CSV of cells.
+        losses: names without a star, in the protocol's order, modes last.
+    """
+
+    name: str
+    results: Results
+    seeds: Mapping[str, tuple[int, int]]
+    cells: Sequence[Mapping[str, str]]
+    losses: tuple[str, ...]
+
+    @property
+    def sets(self) -> tuple[str, ...]:
+        """Those with at least two whole seeds, fewer tell nothing of chance."""
+        return self.results.datasets
+
+
+def read_part(name: str, folder: Path, plan: Mapping[str, Any]) -> Part:
+    """A part as far as it has run."""
+    figures, cells = (
+        _named(name, study.read_table(p), folder) for p in study.tables_of(name, folder)
+    )
+    wanted = _wanted(name, plan)
+    whole: dict[str, set[str]] = {}
+    for data, losses in wanted.items():
+        found: dict[str, set[str]] = {loss: set() for loss in losses}
+        for row in cells:
+            if row["data"] == data and _title(row) in found:
+                found[_title(row)].add(row["seed"])
+        whole[data] = set.intersection(*found.values()) if found else set()
+    sizes = {entry["name"]: entry for entry in plan["data"]}
+    asked = {data: _seeds_asked(name, plan, sizes[data]) for data in wanted}
+    seeds = {data: (len(whole[data]), asked[data]) for data in wanted if whole[data]}
+    counted = {data: kept for data, kept in whole.items() if len(kept) > 1}
+    order = [entry["name"] for entry in plan["data"] if entry["name"] in counted]
+    values: dict[Any, dict[int, float]] = {}
+    for row in figures:
+        if row["seed"] in counted.get(row["data"], ()):
+            label = _title(row) + (CHOSEN if row["version"] == "chosen" else "")
+            for metric in PAPER_METRICS:
+                if row[metric]:
+                    key = (Contest(row["data"], name), label, metric, CODES[row["decision"]])
+                    values.setdefault(key, {})[int(row["seed"])] = float(row[metric]) / 100
+    shares: dict[Contest, dict[int, float]] = {Contest(data, name): {} for data in order}
+    for row in cells:
+        if row["seed"] in counted.get(row["data"], ()):
+            share = int(row["test"]) / int(row["train"])
+            shares[Contest(row["data"], name)][int(row["seed"])] = share
+    base = tuple(dict.fromkeys(label for data in wanted for label in wanted[data]))
+    labels = tuple(
+        label
+        for loss in base
+        for label in (loss, loss + CHOSEN)
+        if any(key[1] == label for key in values)
+    )
+    results = Results(tuple(shares), labels, values, shares, ("sklearn",))
+    return Part(name, results, seeds, cells, base)
+
+
+def _named(name: str, rows: list[dict[str, str]], folder: Path) -> list[dict[str, str]]:
+    """Rows of fine-tuning at the learning rate that was chosen, under the names of their losses."""
+    if name not in ("fine-tuned", "extras"):
+        return rows
+    rates, kept = study.chosen_rates(folder), []
+    for row in rows:
+        trained, *beside = row["loss"].split("+")
+        loss, _, rate = trained.partition("@")
+        if rates.get((row["data"], loss)) == float(rate):
+            kept.append({**row, "loss": "+".join([loss, *beside])})
+    return kept
+
+
+def _title(row: Mapping[str, str]) -> str:
+    """A mode goes by its own name, for it has no loss."""
+    return row["model"] if row["loss"] == "none" else row["loss"]
+
+
+def _wanted(name: str, plan: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """The losses and modes that each set of a part is to have."""
+    settings = plan["part"][name]
+    losses = tuple(entry["name"] for entry in plan["loss"])
+    if settings["model"] == "hf":
+        beside = settings.get("beside", [{}])
+        named = tuple("+".join([x, *y]) for x in settings["losses"] for y in beside)
+        return dict.fromkeys(settings["data"], named)
+    found = {}
+    for entry in plan["data"]:
+        if settings["model"] == "embed" and "encoder" not in entry:
+            continue
+        modes = tuple(settings["modes"]) if entry.get("modes", True) else ()
+        found[entry["name"]] = losses + modes
+    return found
+
+
+def _seeds_asked(name: str, plan: Mapping[str, Any], entry: Mapping[str, Any]) -> int:
+    if plan["part"][name]["model"] == "embed":
+        return int(plan["seeds"])
+    if plan["part"][name]["model"] == "hf":
+        return int(plan["part"][name]["seeds"])
+    return len(study.seeds_of(plan, entry))
+
+
+# --- what is worked out of a part ---------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Duel:
+    """One loss against another over the sets of a part, in one column.
+
+    Attributes:
+        by_set: mean differences as fractions, above 0 where the first is better.
+        size: how large that is.
+        verdict: over sets; None below `MIN_DATASETS` of them.
+    """
+
+    by_set: Mapping[str, float]
+    size: Effect
+    verdict: Verdict | None
+
+
+def duel(part: Part, ours: str, theirs: str, column: Column) -> Duel | None:
+    """How the first stands to the second; None where no set has both."""
+    by_set = {}
+    for contest in part.results.contests:
+        a, b = (part.results.get(contest, x, column) for x in (ours, theirs))
+        shared = sorted(set(a) & set(b))
+        if shared:
+            mean = np.mean([a[seed] - b[seed] for seed in shared])
+            by_set[contest.data] = column.metric.sign * float(mean)
+    if not by_set:
+        return None
+    differences = list(by_set.values())
+    verdict = over_sets(differences) if len(differences) >= MIN_DATASETS else None
+    return Duel(by_set, effect(differences), verdict)
+
+
+def tuned(part: Part, loss: str) -> str:
+    """The loss with its parameter chosen, or as it is where it has none."""
+    return loss + CHOSEN if loss + CHOSEN in part.results.losses else loss
+
+
+def detectable(part: Part, contest: Contest, column: Column) -> float | None:
+    """The smallest difference from ZLPR that a set's seeds could tell, a median over losses."""
+    ours = part.results.get(contest, tuned(part, "zlpr"), column)
+    leads = []
+    for loss in part.losses:
+        theirs = part.results.get(contest, tuned(part, loss), column)
+        if loss != "zlpr" and set(ours) & set(theirs):
+            share = part.results.test_share(contest, sorted(set(ours) & set(theirs)))
+            lead = smallest_lead(ours, theirs, share)
+            if lead is not None:
+                leads.append(lead)
+    return float(np.median(leads)) if leads else None
+
+
+def mean_of(part: Part, loss: str, column: Column) -> float | None:
+    """Mean over sets of the mean over seeds; None where a set has no figure."""
+    found = [part.results.get(contest, loss, column) for contest in part.results.contests]
+    if not found or not all(found):
+        return None
+    return float(np.mean([np.mean(list(values.values())) for values in found]))
+
+
+def effects(part: Part) -> dict[str, dict[str, float]]:
+    """Points of each metric that hang on the loss, on its parameter, and on the decision.
+
+    Loss: the mean distance between two of the paper's five, with their parameters chosen and one
+    threshold. Parameter: what choosing it adds at the own bound, mean over the five. Decision: what
+    the chosen rule adds to the own bound, mean over the five without a choice.
+    """
+    found: dict[str, dict[str, float]] = {}
+    for metric in DECIDED:
+        own, cut, rule = (Column(metric, code) for code in CODES.values())
+        five = [loss for loss in FIVE if loss in part.losses]
+        pairs = [
+            abs(difference)
+            for i, one in enumerate(five)
+            for other in five[i + 1 :]
+            if (made := duel(part, tuned(part, one), tuned(part, other), cut)) is not None
+            for difference in made.by_set.values()
+        ]
+        parameter = [_gain(part, loss, loss + CHOSEN, own, own) for loss in five]
+        decision = [_gain(part, loss, loss, own, rule) for loss in five]
+        found[metric.name] = {
+            "another loss": float(np.mean(pairs)),
+            "its parameter chosen": float(np.mean([x for x in parameter if x is not None])),
+            "another decision": float(np.mean([x for x in decision if x is not None])),
+        }
+    return found
+
+
+def _gain(part: Part, before: str, after: str, one: Column, other: Column) -> float | None:
+    gains = []
+    for contest in part.results.contests:
+        a, b = part.results.get(contest, before, one), part.results.get(contest, after, other)
+        shared = set(a) & set(b)
+        if shared:
+            gains.append(np.mean([b[seed] - a[seed] for seed in sorted(shared)]))
+    return float(np.mean(gains)) if gains else None
+
+
+CLAIMS = (
+    ("ZLPR has the best subset accuracy of the five losses that decide", "subset_accuracy", "zlpr"),
+    ("ZLPR has the best average precision of the five", "average_precision", "zlpr"),
+    ("ZLPR has the best ranking loss of the five", "ranking_loss", "zlpr"),
+    ("DL2 (dice2) has the best example F1 of the five", "example_f1", "dice2"),
+    ("DL2 (dice2) has the best Micro-F1 of the five", "micro_f1", "dice2"),
+    ("DL2 (dice2) has the best Macro-F1 of the five", "macro_f1", "dice2"),
+)
+"""What the paper's tables say, at the own bound and with the losses as they are."""
+
+
+def judge_claim(part: Part, metric: str, champion: str, *, chosen: bool) -> str:
+    """What becomes of a claim that one of the five is best at the own bound."""
+    if not part.sets:
+        return "not run"
+    column = Column(metrics.info(metric), "own")
+    name = tuned(part, champion) if chosen else champion
+    duels = [
+        duel(part, name, tuned(part, rival) if chosen else rival, column)
+        for rival in FIVE
+        if rival != champion and rival in part.losses
+    ]
+    if len(part.sets) < MIN_DATASETS:
+        ahead = sum(
+            all(made.by_set.get(data, 0.0) > 0 for made in duels if made) for data in part.sets
+        )
+        return f"first on {ahead} of {len(part.sets)}: too few sets"
+    known = [made for made in duels if made is not None and made.verdict is not None]
+    if any(made.verdict.worse >= SURE for made in known if made.verdict):
+        return "contradicted"
+    if all(made.verdict.better >= SURE for made in known if made.verdict):
+        return "holds"
+    if all(made.size.mean > 0 for made in known):
+        return "holds in direction"
+    return "not seen"
+
+
+# --- words --------------------------------------------------------------------------------------
+
+
+def points(value: float, digits: int = 2) -> str:
+    """A fraction in points, with its sign."""
+    text = f"{100 * value:+.{digits}f}"
+    return (f"{0:.{digits}f}" if float(text) == 0 else text).replace("-", "−")
+
+
+def with_interval(size: Effect) -> str:
+    """Points and their interval over sets."""
+    return points(size.mean) + ("" if size.half is None else f" ± {100 * size.half:.2f}")
+
+
+def in_words(verdict: Verdict | None) -> str:
+    """Probabilities of a verdict, worse / alike / better."""
+    if verdict is None:
+        return "–"
+    return " / ".join(f"{x:.2f}" for x in (verdict.worse, verdict.alike, verdict.better))
+
+
+def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """In Markdown, the first column left."""
+    lines = ["| " + " | ".join(titles) + " |", "|---|" + "--:|" * (len(titles) - 1)]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
+
+
+def folded(title: str, body: str) -> str:
+    """A table that is opened by who wants it."""
+    return f'<details markdown="1"><summary>{title}</summary>\n\n{body}\n\n</details>'
+
+
+def columns_for(decision: DecodingName) -> tuple[Column, ...]:
+    """All six at the own bound, the four that a decision changes otherwise."""
+    return tuple(Column(metric, decision) for metric in (METRICS if decision == "own" else DECIDED))
+
+
+def duel_table(part: Part, rival: str, decision: DecodingName, *, chosen: bool) -> str:
+    """ZLPR against one rival: mean difference with its interval over sets, and the verdict."""
+    rows = []
+    for column in columns_for(decision):
+        names = [tuned(part, x) if chosen else x for x in ("zlpr", rival)]
+        made = duel(part, names[0], names[1], column)
+        if made is not None:
+            ahead = sum(x > 0 for x in made.by_set.values())
+            rows.append(
+                [
+                    column.metric.title,
+                    with_interval(made.size),
+                    f"{ahead} of {len(made.by_set)}",
+                    f"{made.size.rank_biserial:+.2f}".replace("-", "−"),
+                    in_words(made.verdict),
+                ]
+            )
+    titles = ["metric", "points", "sets ahead", "rank-biserial", "worse / alike / better"]
+    return table(titles, rows)
+
+
+def sets_table(plan: Mapping[str, Any], part: Part) -> str:
+    """Data, sizes, seeds and the smallest difference that could be told."""
+    sizes = {entry["name"]: entry["samples"] for entry in plan["data"]}
+    rows = []
+    for contest in part.results.contests:
+        cell = next(row for row in part.cells if row["data"] == contest.data)
+        told = [
+            detectable(part, contest, Column(metrics.info(name), "threshold"))
+            for name in ("subset_accuracy", "micro_f1", "macro_f1")
+        ]
+        done, asked = part.seeds[contest.data]
+        rows.append(
+            [
+                contest.data,
+                f"{sizes[contest.data]:,}",
+                cell["labels"],
+                f"{cell['train']} + {cell['validation']} + {cell['test']}",
+                f"{done}" if done == asked else f"{done} of {asked}",
+                *("–" if x is None else f"{100 * x:.1f}" for x in told),
+            ]
+        )
+    titles = ["set", "samples", "labels", "train + validation + test", "seeds"]
+    return table([*titles, "subset accuracy", "Micro-F1", "Macro-F1"], rows)
+
+
+def means_table(part: Part, decision: DecodingName) -> str:
+    """Every loss, plain and with its parameter chosen: the mean over the sets, in per cent."""
+    rows = []
+    columns = columns_for(decision)
+    for label in part.results.losses:
+        values = [mean_of(part, label, column) for column in columns]
+        if any(value is not None for value in values):
+            rows.append([label, *("–" if x is None else f"{100 * x:.2f}" for x in values)])
+    return table(["loss", *(column.metric.title for column in columns)], rows)
+
+
+def set_table(part: Part, contest: Contest) -> str:
+    """One set: every loss, mean over seeds under each decision."""
+    columns = [
+        Column(metrics.info(name), code)
+        for name in ("subset_accuracy", "micro_f1", "macro_f1")
+        for code in CODES.values()
+    ] + [Column(metrics.info("average_precision"), "own")]
+    rows = []
+    for label in part.results.losses:
+        values = [part.results.get(contest, label, column) for column in columns]
+        if any(values):
+            cells = (f"{100 * np.mean(list(x.values())):.1f}" if x else "–" for x in values)
+            rows.append([label, *cells])
+    titles = ["loss", "subset accuracy: own bound", "one threshold", "chosen rule"]
+    titles += ["Micro-F1: own bound", "one threshold", "chosen rule"]
+    titles += ["Macro-F1: own bound", "one threshold", "chosen rule", "average precision"]
+    return table(titles, rows)
+
+
+def unsettled(part: Part) -> tuple[int, int, str]:
+    """Cells that are marked, of how many, and a table of them by loss."""
+    known = [row for row in part.cells if row["settled"]]
+    marked = [row for row in known if row["settled"] == "no"]
+    rows = []
+    for loss in part.losses:
+        own = [row for row in known if _title(row) == loss]
+        if own:
+            bad = [row for row in own if row["settled"] == "no"]
+            rows.append(
+                [
+                    loss,
+                    f"{len(bad)} of {len(own)}",
+                    f"{100 * max(float(row['objective'] or 0) for row in own):.2f} %",
+                    f"{100 * max(float(row['metric'] or 0) for row in own):.2f}",
+                ]
+            )
+    titles = ["loss", "cells marked", "most of the objective", "most points of the metric"]
+    return len(marked), len(known), table(titles, rows)
+
+
+def choices_table(part: Part, figures: Sequence[Mapping[str, str]]) -> str:
+    """How often each value was chosen for Micro-F1, at the own bound and at one threshold."""
+    place = PAPER_METRICS.index("micro_f1")
+    counts: dict[tuple[str, str], dict[str, int]] = {}
+    for row in figures:
+        if row["version"] == "chosen" and row["decision"] != "chosen rule" and row["values"]:
+            value = row["values"].split(";")[place]
+            if value:
+                found = counts.setdefault((row["loss"], row["decision"]), {})
+                found[value] = found.get(value, 0) + 1
+    rows = [
+        [loss, decision, ", ".join(f"{v}: {n}" for v, n in sorted(found.items(), key=_by_value))]
+        for (loss, decision), found in sorted(counts.items())
+    ]
+    return table(["loss", "decision", "value: cells"], rows)
+
+
+def _by_value(item: tuple[str, int]) -> float:
+    return float(item[0])
+
+
+def parameters_table(plan: Mapping[str, Any]) -> str:
+    """What each loss may choose."""
+    rows = []
+    for entry in plan["loss"]:
+        choose = entry.get("choose", {})
+        name = next(iter(choose), "–")
+        values = ", ".join(f"{x:g}" for x in choose.get(name, [])) or entry["why"]
+        rows.append([f"`{entry['name']}`", f"`{name}`" if choose else "none", values])
+    return table(["loss", "parameter", "values, the default first"], rows)
+
+
+# --- figures ------------------------------------------------------------------------------------
+
+
+def forest(part: Part, rival: str, path: Path) -> None:
+    """ZLPR's lead over a rival on each set with its interval, a panel per decision."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    from zlpr._palette import BLUE, GREY, VERMILION
+
+    names = ("subset_accuracy", "micro_f1")
+    ours, theirs = tuned(part, "zlpr"), tuned(part, rival)
+    sets = list(part.sets)
+    height = 1.6 + 0.28 * (len(sets) + 1)
+    drawing, panels = plt.subplots(
+        1, 2 * len(CODES), figsize=(13, height), sharey=True, layout="constrained"
+    )
+    for axis, (name, words) in zip(
+        panels, [(name, words) for name in names for words in CODES], strict=True
+    ):
+        column = Column(metrics.info(name), CODES[words])
+        for place, contest in enumerate(part.results.contests):
+            a, b = (part.results.get(contest, x, column) for x in (ours, theirs))
+            shared = sorted(set(a) & set(b))
+            if not shared:
+                continue
+            mean = 100 * float(np.mean([a[seed] - b[seed] for seed in shared]))
+            half = smallest_lead(a, b, part.results.test_share(contest, shared))
+            width = 0.0 if half is None else 100 * half
+            axis.errorbar(mean, place, xerr=width, fmt="o", color=BLUE, markersize=4, linewidth=1)
+        made = duel(part, ours, theirs, column)
+        if made is not None and made.size.half is not None:
+            axis.errorbar(
+                100 * made.size.mean, len(sets), xerr=100 * made.size.half, fmt="D",
+                color=VERMILION, markersize=5, linewidth=1.5,
+            )  # fmt: skip
+        axis.set_xlim(*_limits(part, name, ours, theirs))
+        axis.axvspan(-100 * ROPE, 100 * ROPE, color=GREY, alpha=0.2, linewidth=0)
+        axis.axvline(0, color="black", linewidth=0.8)
+        axis.set_title(f"{metrics.info(name).title}\n{words}", fontsize=10)
+        axis.set_xlabel("points")
+    panels[0].set_yticks(range(len(sets) + 1), [*sets, "all sets"])
+    panels[0].invert_yaxis()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    drawing.savefig(path, dpi=110, metadata={"Software": None})
+    plt.close(drawing)
+
+
+def _limits(part: Part, name: str, ours: str, theirs: str) -> tuple[float, float]:
+    """The same for all decisions of a metric, wide enough for every interval."""
+    ends = [-100 * ROPE, 100 * ROPE]
+    for code in CODES.values():
+        column = Column(metrics.info(name), code)
+        for contest in part.results.contests:
+            a, b = (part.results.get(contest, x, column) for x in (ours, theirs))
+            shared = sorted(set(a) & set(b))
+            if shared:
+                mean = 100 * float(np.mean([a[seed] - b[seed] for seed in shared]))
+                half = smallest_lead(a, b, part.results.test_share(contest, shared))
+                width = 0.0 if half is None else 100 * half
+                ends += [mean - width, mean + width]
+    return 1.05 * min(ends), 1.05 * max(ends)
+
+
+def rank_diagram(part: Part, column: Column, path: Path) -> RankTest | None:
+    """A critical difference diagram of the losses with their parameters chosen."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import pandas as pd
+    import scikit_posthocs
+    from matplotlib import pyplot as plt
+
+    from zlpr._palette import look_of
+
+    losses = tuple(dict.fromkeys(tuned(part, loss) for loss in part.losses))
+    test = rank_test(replace(part.results, losses=losses), column)
+    if test is None:
+        return None
+    names = list(test.losses)
+    drawing, axes = plt.subplots(figsize=(9, 1.2 + 0.22 * len(names)), layout="constrained")
+    scikit_posthocs.critical_difference_diagram(
+        dict(zip(names, test.ranks, strict=True)),
+        pd.DataFrame(test.verdicts, index=names, columns=names),
+        ax=axes,
+        label_props={"fontsize": 9},
+        color_palette={name: look_of(name).hex for name in names},
+    )
+    axes.set_title(f"{column.title}: average rank", loc="left")
+    drawing.savefig(path, dpi=110, metadata={"Software": None})
+    plt.close(drawing)
+    return test
+
+
+# --- the page -----------------------------------------------------------------------------------
+
+
+def write(docs: Path, tables: Path = study.TABLES) -> None:
+    """The page and its figures."""
+    plan = tomllib.loads(study.PROTOCOL.read_text(encoding="utf-8"))
+    parts = {name: read_part(name, tables, plan) for name in ("linear", "frozen")}
+    for name, part in parts.items():
+        if part.sets:
+            forest(part, "bce", docs / "figures" / f"study-{name}-bce.png")
+        if len(part.sets) >= MIN_DATASETS:
+            for metric in ("subset_accuracy", "micro_f1"):
+                column = Column(metrics.info(metric), "fitted")
+                rank_diagram(part, column, docs / "figures" / f"study-{name}-{metric}.png")
+    write_text(docs / "study.md", page(tables))
+
+
+def page(tables: Path = study.TABLES) -> str:
+    """The text of docs/study.md."""
+    plan = tomllib.loads(study.PROTOCOL.read_text(encoding="utf-8"))
+    parts = {name: read_part(name, tables, plan) for name in PARTS}
+    sections = ["# The study: which loss, decided how", *_opening(parts, plan)]
+    for name in ("linear", "frozen"):
+        if parts[name].sets:
+            sections += _findings(parts[name])
+    sections += _features(parts)
+    sections += _fine_tuned(parts["fine-tuned"])
+    sections += _extras(parts["extras"], plan)
+    sections += _claims(parts)
+    for name in ("linear", "frozen"):
+        if parts[name].sets:
+            rows = study.read_table(study.tables_of(name, tables)[0])
+            sections += _tables(parts[name], plan, rows)
+    sections += _methods(parts, plan)
+    return "\n\n".join(sections) + "\n"
+
+
+def _opening(parts: Mapping[str, Part], plan: Mapping[str, Any]) -> Iterator[str]:
+    yield _answer(parts["linear"])
+    told = []
+    for name, words in PARTS.items():
+        part = parts[name]
+        asked = len(_wanted(name, plan))
+        if not part.sets:
+            told.append(f"- **{name}** ({words}): not run yet.")
+            continue
+        partial = [data for data, (done, all_) in part.seeds.items() if 1 < done < all_]
+        line = f"- **{name}** ({words}): {len(part.sets)} of {asked} sets: {', '.join(part.sets)}."
+        if partial:
+            line += f" Not all seeds yet: {', '.join(partial)}."
+        told.append(line)
+    yield (
+        "**What this page covers.** It is made of the tables beside it, whatever they hold, by "
+        "`python bench/study.py page`. Of the protocol, which is `bench/study.toml`, has run:\n\n"
+        + "\n".join(told)
+        + "\n\nFigures of more sets, without these controls, are in [an earlier "
+        "study](study-earlier.md)."
+    )
+
+
+def _answer(part: Part) -> str:
+    """The first paragraph: whether ZLPR is better than an equally tuned BCE."""
+    if not part.sets:
+        return "Nothing has been run yet by this protocol, so that this page has no finding."
+    sentences = []
+    for decision, words in (("own", "own bound"), ("fitted", "chosen rule")):
+        told = []
+        for name in ("subset_accuracy", "micro_f1"):
+            column = Column(metrics.info(name), CODES[words])
+            made = duel(part, tuned(part, "zlpr"), tuned(part, "bce"), column)
+            if made is not None:
+                told.append(f"{with_interval(made.size)} points of {column.metric.words}")
+        where = "decided at its own bound" if decision == "own" else "decided by the chosen rule"
+        sentences.append(f"{where}, {' and '.join(told)}")
+    sets = len(part.sets)
+    few = (
+        ""
+        if sets >= MIN_DATASETS
+        else f" Fewer than {MIN_DATASETS} sets have run, too few for any statement over sets."
+    )
+    of = "one set" if sets == 1 else f"{sets} sets"
+    return (
+        f"**Is ZLPR better than an equally tuned BCE?** On {of} with a linear model, each loss "
+        f"with "
+        f"the best of five weights for its positives: {'; '.join(sentences)} (mean difference over "
+        f"sets, ± its 95 % interval).{few} {_summary(part)}"
+    ).rstrip()
+
+
+def _summary(part: Part) -> str:
+    column = Column(metrics.info("subset_accuracy"), "own")
+    made = duel(part, tuned(part, "zlpr"), tuned(part, "bce"), column)
+    if made is None or made.verdict is None:
+        return ""
+    told = []
+    for metric in DECIDED:
+        for words, code in CODES.items():
+            found = duel(part, tuned(part, "zlpr"), tuned(part, "bce"), Column(metric, code))
+            if found is not None and found.verdict is not None:
+                told += [
+                    (side, f"{metric.words} ({words})")
+                    for side in ("better", "alike", "worse")
+                    if getattr(found.verdict, side) >= SURE
+                ]
+    words_of = {
+        "better": "It is better beyond half a point, with a probability of at least 95 %, on",
+        "alike": "The two are alike within half a point, as surely, on",
+        "worse": "It is worse, as surely, on",
+    }
+    lines = [
+        f"{words} {', '.join(what for where, what in told if where == side)}."
+        for side, words in words_of.items()
+        if any(where == side for where, _ in told)
+    ]
+    lines.append("On the rest the sets do not say." if len(told) < 3 * len(DECIDED) else "")
+    return " ".join(lines).strip()
+
+
+def _findings(part: Part) -> Iterator[str]:
+    yield f"## Findings, {PARTS[part.name]}"
+    yield (
+        f"![ZLPR's lead over BCE on each set, both with their weight chosen, in points with 95 % "
+        f"intervals](figures/study-{part.name}-bce.png)\n\nZLPR against BCE, both with "
+        f"`pos_weight` "
+        "chosen: paired differences with intervals corrected for overlapping splits; below, the "
+        "mean "
+        "over sets. Grey: half a point, which counts as no difference."
+    )
+    for words, code in CODES.items():
+        yield f"**{words.capitalize()}**, both chosen:\n\n" + duel_table(
+            part, "bce", code, chosen=True
+        )
+    sizes = effects(part)
+    rows = [
+        [what, *(points(sizes[metric.name][what], 1) for metric in DECIDED)]
+        for what in next(iter(sizes.values()))
+    ]
+    yield (
+        "**What moves the figures.** Points, mean over sets: the distance between two of the "
+        "paper's "
+        "five losses, chosen and cut at one threshold; what choosing the parameter adds at the own "
+        "bound; what the chosen rule adds to the own bound of the plain loss.\n\n"
+        + table(["", *(metric.title for metric in DECIDED)], rows)
+    )
+    if len(part.sets) >= MIN_DATASETS:
+        losses = tuple(dict.fromkeys(tuned(part, loss) for loss in part.losses))
+        for metric in ("subset_accuracy", "micro_f1"):
+            column = Column(metrics.info(metric), "fitted")
+            test = rank_test(replace(part.results, losses=losses), column)
+            if test is not None:
+                yield (
+                    f"![Average ranks by "
+                    f"{column.title}](figures/study-{part.name}-{metric}.png)\n\n"
+                    f"Average ranks over {len(test.datasets)} sets, {column.title}; bars join what "
+                    f"Nemenyi's test does not tell apart (critical difference "
+                    f"{test.critical_difference:.2f}; Friedman p {test.p_value:.3g})."
+                )
+
+
+def _features(parts: Mapping[str, Part]) -> Iterator[str]:
+    """What an encoder adds, on the sets that have both."""
+    linear, frozen = parts["linear"], parts["frozen"]
+    both = [data for data in frozen.sets if data in linear.sets]
+    if not both:
+        return
+    rows = []
+    for metric in METRICS:
+        column = Column(metric, "fitted" if metric.needs_decision else "own")
+        gains = []
+        for data in both:
+            for loss in FIVE:
+                a = linear.results.get(Contest(data, "linear"), tuned(linear, loss), column)
+                b = frozen.results.get(Contest(data, "frozen"), tuned(frozen, loss), column)
+                shared = sorted(set(a) & set(b))
+                if shared:
+                    gains.append(metric.sign * np.mean([b[seed] - a[seed] for seed in shared]))
+        rows.append([metric.title, points(float(np.mean(gains)))])
+    yield (
+        f"**Features.** A frozen encoder beside TF-IDF, mean over the paper's five losses and "
+        f"{len(both)} sets, chosen rule:\n\n" + table(["metric", "points gained"], rows)
+    )
+
+
+def _fine_tuned(part: Part) -> Iterator[str]:
+    """Every set's table, and ZLPR against BCE."""
+    if not part.sets:
+        return
+    yield f"## Findings, {PARTS[part.name]}"
+    for words, code in CODES.items():
+        yield f"ZLPR against BCE, {words}:\n\n" + duel_table(part, "bce", code, chosen=False)
+    for contest in part.results.contests:
+        yield folded(f"{contest.data}: every loss", set_table(part, contest))
+
+
+def _extras(part: Part, plan: Mapping[str, Any]) -> Iterator[str]:
+    """What label smoothing and the like add to a loss, on each set."""
+    if not part.sets:
+        return
+    rows = []
+    column = [Column(metrics.info(name), "threshold") for name in ("subset_accuracy", "micro_f1")]
+    for label in part.losses:
+        loss, plus, extra = label.partition("+")
+        for contest in part.results.contests if plus else ():
+            alone = replace(part, results=replace(part.results, contests=(contest,)))
+            found = [duel(alone, label, loss, each) for each in column]
+            told = ["–" if made is None else points(made.size.mean) for made in found]
+            rows.append([loss, extra, contest.data, *told])
+    yield f"## Findings, {PARTS[part.name]}"
+    yield "What each adds to the loss without it, in points at one threshold.\n\n" + table(
+        ["loss", "with", "set", *(each.metric.title for each in column)], rows
+    )
+
+
+def _claims(parts: Mapping[str, Part]) -> Iterator[str]:
+    yield "## The paper's claims"
+    rows = []
+    for words, metric, champion in CLAIMS:
+        found = [
+            judge_claim(parts[name], metric, champion, chosen=chosen)
+            for name in ("linear", "frozen")
+            for chosen in (False, True)
+        ]
+        found.append(judge_claim(parts["fine-tuned"], metric, champion, chosen=False))
+        rows.append([words, *found])
+    yield (
+        "At the own bound, as the paper decides; with the losses as they are (plain), and with the "
+        f"parameter of each chosen. *Holds*: ahead of each other of the five with a probability "
+        f"of at "
+        f"least {100 * SURE:.0f} % by more than half a point; *in direction*: ahead of each on "
+        f"average; "
+        f"*contradicted*: behind one as surely. Below {MIN_DATASETS} sets none of it is said.\n\n"
+        + table(
+            [
+                "claim", "linear, plain", "linear, chosen", "frozen, plain", "frozen, chosen",
+                "fine-tuned",
+            ],
+            rows,
+        )
+    )  # fmt: skip
+
+
+def _tables(
+    part: Part, plan: Mapping[str, Any], figures: Sequence[Mapping[str, str]]
+) -> Iterator[str]:
+    yield f"## Tables, {part.name}"
+    yield (
+        "Sizes of the parts, seeds, and the smallest difference from ZLPR, in points at one "
+        "threshold, that the seeds of the set could tell from chance (median over the other "
+        "losses, "
+        "5 %, no correction for several comparisons).\n\n" + sets_table(plan, part)
+    )
+    for words, code in CODES.items():
+        yield folded(
+            f"Means over {len(part.sets)} sets: {words} (* : the parameter was chosen)",
+            means_table(part, code),
+        )
+    for contest in part.results.contests:
+        yield folded(f"{contest.data}: every loss", set_table(part, contest))
+    for rival in FIVE[1:]:
+        for words, code in CODES.items():
+            yield folded(
+                f"ZLPR against {rival}, both plain, {words}",
+                duel_table(part, rival, code, chosen=False),
+            )
+    for rival in FIVE[2:]:
+        for words, code in CODES.items():
+            yield folded(
+                f"ZLPR against {rival}, both chosen, {words}",
+                duel_table(part, rival, code, chosen=True),
+            )
+    yield folded("Which values were chosen for Micro-F1", choices_table(part, figures))
+    marked, known, by_loss = unsettled(part)
+    yield folded(f"How far training had settled: {marked} of {known} cells are marked", by_loss)
+
+
+def _methods(parts: Mapping[str, Part], plan: Mapping[str, Any]) -> Iterator[str]:
+    codes = sorted({row["code"] for part in parts.values() for row in part.cells})
+    told = {
+        "codes": ", ".join(codes) or "none yet",
+        "parameters": parameters_table(plan),
+        "min_sets": str(MIN_DATASETS),
+        **{name: f"{plan[name]:,}" for name in ("max_samples", "seeds_of_small", "small", "seeds")},
+    }
+    text = METHODS.read_text(encoding="utf-8")
+    yield string.Template(text).substitute(told).replace("&dollar;", "$").strip()
