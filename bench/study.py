@@ -141,12 +141,19 @@ def grids(
             models=(model,),
             losses=tuple(loss_specs(plan)),
             seeds=seeds,
+            training=_training(entry),
             per_metric=True,
             max_samples=plan["max_samples"],
         )
         yield base
         if settings["modes"] and entry.get("modes", True):
             yield replace(base, models=tuple(settings["modes"]))
+
+
+def _training(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of one set."""
+    most = entry.get("max_features")
+    return {} if most is None else {"features": {"max_features": most}}
 
 
 def _fine_tuned(

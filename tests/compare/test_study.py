@@ -1,12 +1,15 @@
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from bench import study
 
 from tests.compare.synthetic import grid
+from zlpr.compare.grid import settings_for
 from zlpr.compare.records import Evaluation
 from zlpr.losses import registry
 from zlpr.metrics import PAPER_METRICS
+from zlpr.training import TrainingConfig
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +82,14 @@ def test_small_sets_have_more_seeds_and_come_first():
     assert set(counts) == {5, 10}
     assert counts == sorted(counts, reverse=True)
     assert len({entry["name"] for entry in plan["data"]}) == 18
+
+
+def test_sets_with_thousands_of_labels_read_fewer_features():
+    for made in study.grids("linear", Path("data"), {}, {}):
+        few = {"makupalat": 5000, "chip-cdn": 2000}.get(made.data[0].title)
+        for model in made.models:
+            config = TrainingConfig.of({**settings_for(made.training, model), "model": model})
+            assert few is None or config.features.max_features == few
 
 
 def test_a_learning_rate_is_chosen_once_all_were_tried_on_validation(tmp_path):

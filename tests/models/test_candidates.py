@@ -63,3 +63,7 @@ def test_a_feature_names_the_labels_that_have_most_of_it(monkeypatch):
     features = sparse.csr_array(np.array([[2.0, 1.0], [0.1, 3.0]], dtype=np.float32))
     # The first sample is looked up by its first feature, of which labels 1 and 2 have most.
     assert candidates.nearest(features, centroids, 3).tolist() == [[1, 2, -1], [0, 2, -1]]
+    # In other units it is the same: what counts is what a feature could add.
+    units = np.array([1e-3, 50.0], dtype=np.float32)
+    other = candidates.nearest(features * units, centroids / units, 3)
+    assert other.tolist() == [[1, 2, -1], [0, 2, -1]]

@@ -12,7 +12,7 @@ from scipy import sparse
 BLOCK_PRODUCTS = 2**22
 # Places of a table over the features of a few labels, and features that are looked up at a time.
 TABLE, GROUP_ENTRIES = 2**22, 2**21
-# The features of a sample, the largest, and the labels of a feature, those whose centroids have
+# The features of a sample that could add most, and the labels of a feature whose centroids have
 # most of it, by which candidates are named: what it takes then grows with the samples alone.
 SAMPLE_FEATURES, FEATURE_LABELS = 256, 4096
 
@@ -36,8 +36,15 @@ def label_sums(features: Any, labels: Any, largest: int) -> "sparse.csr_array[An
     return sparse.csr_array(sparse.vstack(blocks, format="csr"))
 
 
-def keep_largest(matrix: "sparse.csr_array[Any]", largest: int) -> "sparse.csr_array[Any]":
+def keep_largest(
+    matrix: "sparse.csr_array[Any]", largest: int, *, sizes: NDArray[Any] | None = None
+) -> "sparse.csr_array[Any]":
     """The entries of each row with the largest absolute values, so many at most.
+
+    Args:
+        matrix: CSR.
+        largest: entries to keep of each row.
+        sizes: of each stored entry, where not its absolute value says how large it is.
 
     Examples:
         >>> keep_largest(sparse.csr_array(np.array([[3.0, -4.0, 1.0]])), 2).toarray()
@@ -46,12 +53,12 @@ def keep_largest(matrix: "sparse.csr_array[Any]", largest: int) -> "sparse.csr_a
     pointer, chosen = matrix.indptr, []
     if np.diff(pointer).max(initial=0) <= largest:
         return matrix
+    sizes = np.abs(matrix.data) if sizes is None else sizes
     for first, last in zip(pointer[:-1].tolist(), pointer[1:].tolist(), strict=True):
         if last - first <= largest:
             chosen.append(np.arange(first, last))
             continue
-        values = np.abs(matrix.data[first:last])
-        chosen.append(first + np.sort(np.argpartition(-values, largest - 1)[:largest]))
+        chosen.append(first + np.sort(np.argpartition(-sizes[first:last], largest - 1)[:largest]))
     places = np.concatenate([np.empty(0, dtype=np.int64), *chosen])
     counts = np.minimum(np.diff(pointer), largest)
     pruned = (matrix.data[places], matrix.indices[places], np.concatenate([[0], np.cumsum(counts)]))
@@ -73,8 +80,8 @@ def nearest(features: Any, centroids: Any, count: int) -> NDArray[np.int64]:
     """The labels whose centroids have the largest product with each sample, the best first.
 
     Only products that are above 0 count, and no more than a block of them is held at a time. Of a
-    sample its 256 largest features are looked at, and for each the 4,096 labels whose centroids
-    have most of it.
+    sample the 256 features are looked at that could add most to any product, and for each the
+    4,096 labels whose centroids have most of it.
 
     Args:
         features: shape (samples, features), CSR.
@@ -84,8 +91,11 @@ def nearest(features: Any, centroids: Any, count: int) -> NDArray[np.int64]:
     Returns:
         Label indices of shape (samples, count), -1 where there are fewer.
     """
-    features = keep_largest(sparse.csr_array(features), SAMPLE_FEATURES)
     columns = keep_largest(sparse.csr_array(centroids.T), FEATURE_LABELS)
+    most = np.asarray(abs(columns).max(axis=1).toarray(), dtype=np.float32).ravel()
+    features = sparse.csr_array(features)
+    shares = np.abs(features.data) * most[features.indices]
+    features = keep_largest(features, SAMPLE_FEATURES, sizes=shares)
     found = np.full((features.shape[0], count), -1, dtype=np.int64)
     for first, last in blocks_of(features, np.diff(columns.indptr)):
         products = sparse.csr_array(features[first:last] @ columns)

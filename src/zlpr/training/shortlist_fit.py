@@ -100,23 +100,30 @@ def train_shortlist(
     names = _name_features(train, inputs, config)
     fit = _Fit(_with_names(_Samples(inputs.train, train.labels), names), config)
     tried = REGULARISATIONS if config.regularisation is None else (config.regularisation,)
-    best = _attempt(train, validation, inputs, fit, tried[0], tell)
+    unseen = _Unseen(validation, inputs.validation, fit)
+    best = _attempt(fit, unseen, tried[0], tell)
     for value in tried[1:]:
-        attempt = _attempt(train, validation, inputs, fit, value, tell)
+        attempt = _attempt(fit, unseen, value, tell)
         if not is_better(config.choice_metric, attempt.metric, best.metric):
             break
         best = attempt
     recall = recall_of(best.scores.labels, validation.labels)
-    model = best.model
+    weight, bias = best.weight, best.bias
     if config.refit:
         labels = sparse.csr_array(sparse.vstack([train.labels, validation.labels], format="csr"))
         del fit  # whose kernel would take its memory twice
         fit = _Fit(_with_names(_Samples(inputs.both, labels), names), config)
         weight, bias = fit.layer(fit.solve(best.regularisation, tell))
-        model = _model(
-            train, inputs, fit, best.blend.weight_of(fit, weight), best.blend.bias_of(bias)
-        )
         tell.line("training and validation part", fit.value, fit.iterations, None)
+    model = ShortlistModel(
+        train.label_names,
+        fit.centroids,
+        best.blend.weight_of(fit, weight),
+        best.blend.bias_of(bias),
+        _candidates(config, train.labels),
+        inputs.text_features,
+        record=TrainingRecord(loss=config.loss),
+    )
     as_given = inputs.validation
     if inputs.scaling is not None:
         model = _unscaled(model, inputs.scaling.scale)
@@ -135,44 +142,52 @@ def train_shortlist(
     )
 
 
+class _Unseen:
+    """The validation part's candidates, which a fit at any regularisation is judged on."""
+
+    def __init__(self, validation: Dataset, read: Any, fit: "_Fit") -> None:
+        self.truth = validation.labels
+        self.features = sparse.csr_array(read, dtype=np.float32)
+        self.named = nearest(self.features, fit.centroids, _candidates(fit.config, self.truth))
+        self.rows, self.places = np.nonzero(self.named >= 0)
+        self.labels = self.named[self.rows, self.places]
+        self.cells = Cells.of_candidates(self.named, self.truth)
+        self.order = np.lexsort((self.rows, self.labels))
+        self.prior = np.float32(fit.slope) * self.products(fit.centroids)
+
+    def products(self, weight: Any) -> Vector:
+        """Of each candidate's sample and the label's weights."""
+        return score_cells(self.features, weight, self.rows, self.labels)
+
+    def blend(self, loss: Any, learned: Vector) -> "tuple[Blend, TopScores]":
+        """How much the centroids count beside the weights, and the scores of both together."""
+        blend = Blend.of(loss, self.cells, learned[self.order], self.prior[self.order])
+        scores = np.full(self.named.shape, -np.inf, dtype=np.float32)
+        scores[self.rows, self.places] = (
+            blend.weight * learned + blend.centroid * self.prior + blend.bias
+        )
+        return blend, TopScores(self.named, scores, self.truth.shape[1])
+
+
 @dataclass(frozen=True, eq=False)
 class _Attempt:
-    """A fit at one regularisation, with the model, and what validation says of it."""
+    """A fit at one regularisation, and what validation says of it."""
 
     regularisation: float
     metric: float
-    model: ShortlistModel
+    weight: Any
+    bias: Vector
     blend: "Blend"
     scores: TopScores
 
 
-def _attempt(
-    train: Dataset,
-    validation: Dataset,
-    inputs: ExtractedFeatures,
-    fit: "_Fit",
-    regularisation: float,
-    tell: "_Teller",
-) -> _Attempt:
-    """Fit at a regularisation, and find on validation how much the centroids count beside it."""
+def _attempt(fit: "_Fit", unseen: _Unseen, regularisation: float, tell: "_Teller") -> _Attempt:
+    """Fit at a regularisation, and judge it."""
     weight, bias = fit.layer(fit.solve(regularisation, tell))
-    read: Any = inputs.validation
-    features = sparse.csr_array(read, dtype=np.float32)
-    named = nearest(features, fit.centroids, min(fit.config.candidates, train.num_labels))
-    rows, places = np.nonzero(named >= 0)
-    labels = named[rows, places]
-    learned = score_cells(features, weight, rows, labels) + bias[labels]
-    prior = np.float32(fit.slope) * score_cells(features, fit.centroids, rows, labels)
-    order = np.lexsort((rows, labels))
-    cells = Cells.of_candidates(named, validation.labels)
-    blend = Blend.of(fit.loss, cells, learned[order], prior[order])
-    scores = np.full(named.shape, -np.inf, dtype=np.float32)
-    scores[rows, places] = blend.weight * learned + blend.centroid * prior + blend.bias
-    top = TopScores(named, scores, train.num_labels)
-    metric = validation_metric(fit.config, validation.labels, top)
-    model = _model(train, inputs, fit, blend.weight_of(fit, weight), blend.bias_of(bias))
+    blend, scores = unseen.blend(fit.loss, unseen.products(weight) + bias[unseen.labels])
+    metric = validation_metric(fit.config, unseen.truth, scores)
     tell.line(f"regularisation {regularisation:g}", fit.value, fit.iterations, metric)
-    return _Attempt(regularisation, metric, model, blend, top)
+    return _Attempt(regularisation, metric, weight, bias, blend, scores)
 
 
 @dataclass(frozen=True)
@@ -339,18 +354,9 @@ def _pruned(weight: Any) -> Any:
     return weight
 
 
-def _model(
-    train: Dataset, inputs: ExtractedFeatures, fit: _Fit, weight: Any, bias: Vector
-) -> ShortlistModel:
-    return ShortlistModel(
-        train.label_names,
-        fit.centroids,
-        weight,
-        bias,
-        min(fit.config.candidates, train.num_labels),
-        inputs.text_features,
-        record=TrainingRecord(loss=fit.config.loss),
-    )
+def _candidates(config: ShortlistConfig, labels: Any) -> int:
+    """How many candidates a sample has: never more than there are labels."""
+    return min(config.candidates, int(labels.shape[1]))
 
 
 def _unscaled(model: ShortlistModel, scale: Any) -> ShortlistModel:
