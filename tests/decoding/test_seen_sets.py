@@ -22,6 +22,14 @@ def test_sets_are_counted_most_frequent_and_smallest_first():
     assert seen().largest == 2
 
 
+def test_one_training_part_is_counted_once_and_an_equal_one_anew():
+    labels = as_labels("labels", ROWS).block(0, len(ROWS))
+    first = SeenSets.of(labels)
+    assert SeenSets.of(labels) is first
+    assert seen() is not first
+    assert seen() == first
+
+
 def test_frequencies_written_out():
     found = seen()
     assert found.label_counts.tolist() == [4, 1, 3]

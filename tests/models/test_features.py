@@ -188,3 +188,9 @@ def test_a_vocabulary_with_runs_of_any_length_is_refused(ngrams):
         TextFeatures.from_json(held)
     with pytest.raises(UserError, match="word_ngrams"):
         FeatureConfig(word_ngrams=tuple(ngrams))
+
+
+def test_the_most_frequent_n_grams_come_first():
+    features = TextFeatures(FeatureConfig(analyzer="word", word_ngrams=(1, 1)))
+    features.fit_transform(["blue red", "red green", "green red"])
+    assert features.terms == ["red", "green", "blue"]

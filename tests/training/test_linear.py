@@ -15,7 +15,7 @@ from zlpr.metrics import average_precision, micro_f1
 from zlpr.training import Parts, TrainingConfig, fit, linear_checkpoint
 from zlpr.training.fitting import fit_parts
 from zlpr.training.linear_features import Scaling, extract_features
-from zlpr.training.regularisation import MOST_VALUES
+from zlpr.training.regularisation import MOST_VALUES, TO_ITS_END, Search
 from zlpr.training.solvers import Solution, WholeData, choose_solver
 
 
@@ -54,10 +54,12 @@ def test_the_same_seed_gives_the_same_bits_and_shared_features_the_same_model(lo
 def test_validation_chooses_the_regularisation():
     train, validation, _ = fitted.parts()
     result = fit(train, validation, TrainingConfig(refit=False))
-    assert 2 <= len(result.history) <= MOST_VALUES + 1
-    best = max(result.history, key=lambda line: line.metric)
+    *tried, last = result.history
+    assert 2 <= len(tried) <= MOST_VALUES + 1
+    best = max(tried, key=lambda line: line.metric)
     assert best.stage == f"regularisation {result.chosen['regularisation']:.3g}"
-    assert best.metric == pytest.approx(_at_the_best_threshold(result.validation))
+    assert last.stage == best.stage + TO_ITS_END
+    assert last.metric == pytest.approx(_at_the_best_threshold(result.validation))
     fixed = fit(train, validation, TrainingConfig(regularisation=0.5, refit=False))
     assert fixed.chosen == {"regularisation": 0.5}
     assert len(fixed.history) == 1
@@ -71,9 +73,24 @@ def _at_the_best_threshold(part):
 def test_validation_may_choose_by_another_metric():
     train, validation, _ = fitted.parts()
     result = fit(train, validation, TrainingConfig(metric="average_precision", refit=False))
-    best = max(line.metric for line in result.history)
+    *tried, last = result.history
+    assert last.stage == max(tried, key=lambda line: line.metric).stage + TO_ITS_END
     precision = average_precision(validation.labels, result.validation.scores, empty="sklearn")
-    assert best == pytest.approx(precision)
+    assert last.metric == pytest.approx(precision)
+
+
+def test_rough_fits_on_the_way_save_steps_and_the_chosen_one_goes_to_its_end(monkeypatch):
+    train, validation, _ = fitted.parts()
+    rough = fit(train, validation, TrainingConfig(refit=False))
+    strength = rough.chosen["regularisation"]
+    alone = fit(train, validation, TrainingConfig(regularisation=strength, refit=False))
+    before = next(line for line in rough.history if f"{strength:.3g}" in line.stage)
+    assert before.loss > 1.001 * alone.history[0].loss
+    assert rough.history[-1].loss == pytest.approx(alone.history[0].loss, rel=1e-3)
+    monkeypatch.setattr(Search, "fits_roughly", False)
+    whole = fit(train, validation, TrainingConfig(refit=False))
+    steps = [sum(line.step for line in result.history) for result in (rough, whole)]
+    assert steps[0] < 0.9 * steps[1]
 
 
 def test_a_loss_that_is_not_convex_starts_anew_at_every_regularisation(monkeypatch):
@@ -354,7 +371,7 @@ def test_scores_of_a_table_do_not_depend_on_its_units():
 def test_a_fit_that_goes_nowhere_is_said(refit, caplog, monkeypatch):
     """A loss whose gradient is not quite that of its value may show no way down."""
 
-    def nowhere(self, start, regularisation, report=None, checkpoint=None, earlier=None):
+    def nowhere(self, start, regularisation, *rest, **options):
         return Solution(start.clone(), 1.0, 0, 0.0)
 
     train, validation, _ = fitted.parts()

@@ -1,5 +1,6 @@
 """The label sets of a training part: what they tell about sets, their sizes and their labels."""
 
+import weakref
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -39,7 +40,19 @@ class SeenSets:
 
     @classmethod
     def of(cls, labels: SampleLabels) -> "SeenSets":
-        """Count the sets of a training part."""
+        """Count the sets of a training part; the same object is counted once.
+
+        Every fold of a cross-validation asks for the sets of the same training part.
+        """
+        global _latest
+        if _latest is not None and _latest[0]() is labels:
+            return _latest[1]
+        seen = cls._count(labels)
+        _latest = weakref.ref(labels), seen
+        return seen
+
+    @classmethod
+    def _count(cls, labels: SampleLabels) -> "SeenSets":
         starts = np.append(0, np.cumsum(labels.counts))
         found: dict[bytes, int] = {}
         columns = np.ascontiguousarray(labels.columns, dtype=np.int64)
@@ -178,6 +191,10 @@ class SeenSets:
         known, order = self.sorted_keys
         place = torch.searchsorted(known, keys).clamp_(max=len(known) - 1)
         return torch.where(known[place] == keys, order[place], -1)
+
+
+_latest: tuple["weakref.ref[SampleLabels]", SeenSets] | None = None
+"""What was counted last."""
 
 
 def _is_count(value: Any) -> bool:

@@ -162,30 +162,23 @@ class SetPosterior:
             self._learned_from(seen, scores[rows], true[rows], leave_out=counted is None)
             for rows in _blocks(*scores.shape)
         ]
-        terms, valid, hit, held = (np.concatenate(part) for part in zip(*parts, strict=True))
+        terms, valid, hit, held, places = (
+            np.concatenate(part) for part in zip(*parts, strict=True)
+        )
         found: BoolArray = np.any(hit, axis=1)
         self.seen = seen
         self.weights = conditional_regression(terms[found], valid[found], hit[found]).tolist()
         self.inside = logistic_regression(held[:, None], found, ridge=0.1).tolist()
-        self.cells = None
-        self.cells = self._learn_cells(seen, scores, true)
-
-    def _learn_cells(
-        self, seen: SeenSets, scores: FloatArray, true: BoolArray
-    ) -> ScoreCells | None:
-        """Corrections for samples whose true set was seen and is a candidate."""
-        keys = torch.from_numpy(true).double() @ seen.keys
-        logits, own, chance = [], [], []
-        for rows, posterior in self.posteriors(scores):
-            candidates = posterior.candidates
-            hit = (
-                (candidates.keys == keys[rows, None]) & candidates.valid & (candidates.places >= 0)
-            )
-            found = hit.any(1)
-            logits.append(self._log_odds(scores[rows])[found])
-            own.append(candidates.places[hit])
-            chance.append(posterior.chances[hit])
-        return learn_cells(torch.cat(logits), torch.cat(own), torch.cat(chance), len(seen.sets))
+        # Corrections are learned from samples whose true set was seen and is a candidate.
+        found = np.any(hit & (places >= 0), axis=1)
+        values = np.where(valid[found], terms[found] @ self.weights, -np.inf)
+        chances, hit = torch.from_numpy(values).softmax(1), hit[found]
+        self.cells = learn_cells(
+            self._log_odds(scores[found]),
+            torch.from_numpy(places[found][hit]),
+            chances[torch.from_numpy(hit)],
+            len(seen.sets),
+        )
 
     @overload
     def __call__(self, y_score: TopScores) -> TopScores: ...
@@ -247,13 +240,14 @@ class SetPosterior:
     def _learned_from(
         self, seen: SeenSets, block: FloatArray, true: BoolArray, *, leave_out: bool
     ) -> tuple[NDArray[Any], ...]:
-        """Terms, which sets are valid, which is the true one, and how much the sets hold."""
+        """Terms, which sets are valid, which is the true one, how much they hold, their places."""
         own = torch.from_numpy(true).double() @ seen.keys
         candidates, logits, terms = self._terms(seen, block, own if leave_out else None)
         # A set of other labels than those in play has another key.
         hit = (candidates.keys == own[:, None]) & candidates.valid
         held, _ = _held_mass(candidates, logits, terms[:, :, 0])
-        return terms.numpy(), candidates.valid.numpy(), hit.numpy(), held.logit().numpy()
+        found = (terms, candidates.valid, hit, held.logit(), candidates.places)
+        return tuple(part.numpy() for part in found)
 
     def to_config(self) -> Config:
         """The posterior as plain JSON."""

@@ -3,7 +3,7 @@
 import contextlib
 import errno
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -144,21 +144,42 @@ def _restore_bias(network: "PreTrainedModel", held: Mapping[str, Any]) -> None:
 def score(
     network: "PreTrainedModel", texts: TokenizedTexts, padding: Padding
 ) -> NDArray[np.float32]:
-    """Scores of tokenized texts, longest first so that a batch holds texts of like length."""
+    """Scores of tokenized texts, of shape (texts, labels)."""
+    if not len(texts):
+        return np.empty((0, int(network.config.num_labels or 0)), dtype=np.float32)
+    return read_all(network, texts, padding, lambda batch: network(**batch).logits)
+
+
+def read_all(
+    network: "PreTrainedModel",
+    texts: TokenizedTexts,
+    padding: Padding,
+    read: Callable[[Mapping[str, torch.Tensor]], torch.Tensor],
+) -> NDArray[np.float32]:
+    """What a network gives for at least one text, longest first so that batches are of like length.
+
+    Args:
+        network: without dropout from here on, and on the graphics card where there is one.
+        texts: in any order, which is that of the rows that are returned.
+        padding: of the network's tokenizer.
+        read: from a batch on the network's device to a tensor with a row for each of its texts.
+    """
     device = torch.device("cuda") if torch.cuda.is_available() else network.device
     network = network.to(device).eval()  # type: ignore[arg-type]
-    scores = np.empty((len(texts), int(network.config.num_labels or 0)), dtype=np.float32)
     order = np.argsort(-texts.lengths, kind="stable")
-    start = 0
+    found, start = [], 0
     with torch.inference_mode():
         while start < len(order):
             longest = int(texts.lengths[order[start]])
             size = max(1, min(_ROWS_AT_ONCE, _TOKENS_AT_ONCE // longest))
             rows = order[start : start + size]
             batch = {key: value.to(device) for key, value in padding.batch(texts, rows).items()}
-            scores[rows] = network(**batch).logits.float().cpu().numpy()
+            found.append(read(batch).float().cpu().numpy())
             start += size
-    return scores
+    joined = np.concatenate(found)
+    ordered = np.empty_like(joined)
+    ordered[order] = joined
+    return ordered
 
 
 def load_network(name_or_path: str, **options: Any) -> "PreTrainedModel":
@@ -167,16 +188,27 @@ def load_network(name_or_path: str, **options: Any) -> "PreTrainedModel":
     Raises:
         UserError: there is no such model, or its files cannot be read.
     """
+    return load_network_with_report(name_or_path, **options)[0]
+
+
+def load_network_with_report(
+    name_or_path: str, **options: Any
+) -> tuple["PreTrainedModel", dict[str, Any]]:
+    """As `load_network`, with transformers' report on weights that its files do not have."""
     from transformers import AutoModelForSequenceClassification
 
     with quiet():
         try:
-            network: PreTrainedModel = AutoModelForSequenceClassification.from_pretrained(
-                name_or_path, dtype=torch.float32, trust_remote_code=False, **options
+            network, loading = AutoModelForSequenceClassification.from_pretrained(
+                name_or_path,
+                dtype=torch.float32,
+                trust_remote_code=False,
+                output_loading_info=True,
+                **options,
             )
         except Exception as error:
             raise UserError(cannot_load("model", name_or_path, error)) from error
-    return network
+    return network, loading
 
 
 def load_encoder_config(name_or_path: str) -> Any:

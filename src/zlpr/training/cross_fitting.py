@@ -88,10 +88,18 @@ def assign_folds(
 class _FoldSearch(Search):
     """The search for regularisation and scale, by fits that each lack a fold."""
 
+    fits_roughly = False
     folds: int
     fold_of: "NDArray[np.int64]"
 
-    def _fit(self, regularisation: float, best: Attempt | None, scale: float) -> Attempt:
+    def _fit(
+        self,
+        regularisation: float,
+        best: Attempt | None,
+        scale: float,
+        *,
+        settles: bool = False,
+    ) -> Attempt:
         matrix: Any = self.features.both
         scores = np.empty(self.labels.shape, dtype=np.float32)
         losses, steps = [], 0

@@ -40,7 +40,7 @@ from zlpr.models.transformer import (
     TransformerModel,
     last_layer,
     load_encoder_config,
-    load_network,
+    load_network_with_report,
     load_tokenizer,
     quiet,
 )
@@ -48,6 +48,7 @@ from zlpr.training import checkpoints
 from zlpr.training.base import ProgressCallback, Trained, TrainingProgress
 from zlpr.training.batches import LabelledTexts, PaddedBatches
 from zlpr.training.extras import Extras, check_soft_targets
+from zlpr.training.head_start import start_head
 from zlpr.training.loss import bound_of, check_finite, create_loss
 from zlpr.training.selection import is_better, validation_metric
 from zlpr.training.trainer import MultiLabelTrainer
@@ -90,8 +91,10 @@ def train_transformer(
         )
     with _repeatable(config.seed), quiet():
         loss = _checked_loss(config, train)
-        network = _network(train, config, inputs)
+        network, has_new_head = _network(train, config, inputs)
         check_bound(network, loss)
+        if has_new_head and RECIPES[config.preset].head_first:
+            start_head(network, inputs, train, validation, config)
         arguments = _arguments(config)
         with _run_folder(checkpoint) as folder:
             arguments.output_dir = str(folder)
@@ -159,9 +162,9 @@ def read_tokens(train: Dataset, validation: Dataset, config: TransformerConfig) 
 
 def _network(
     train: Dataset, config: TransformerConfig, inputs: TokenizedParts
-) -> "PreTrainedModel":
-    """The encoder with a new head for the data's labels."""
-    network = load_network(
+) -> tuple["PreTrainedModel", bool]:
+    """The encoder with a head for the data's labels, and whether that is a new one."""
+    network, loading = load_network_with_report(
         argument_of(config.model),
         id2label=dict(enumerate(train.label_names)),
         label2id={label: index for index, label in enumerate(train.label_names)},
@@ -171,7 +174,10 @@ def _network(
     )
     if network.config.pad_token_id is None:
         network.config.pad_token_id = inputs.tokenizer.pad_token_id
-    return network
+    layer = last_layer(network)
+    name = next(name for name, weight in network.named_parameters() if weight is layer.weight)
+    mismatched = {entry[0] for entry in loading["mismatched_keys"]}
+    return network, name in mismatched or name in loading["missing_keys"]
 
 
 def _checked_loss(config: TransformerConfig, train: Dataset) -> nn.Module:

@@ -37,6 +37,7 @@ MOST_VALUES = 10
 # Lengths of embeddings beside n-grams: from the usual one by this ratio, within these bounds.
 RATIO_OF_SCALES = 2.0
 LEAST_SCALE, MOST_SCALE = 0.1, 33.0
+TO_ITS_END = ", to its end"
 
 
 def train_linear(
@@ -132,12 +133,6 @@ def fit_layer(
         claim(checkpoint, run)
     search.recall()
     best = search.run()
-    if best.steps == 0:  # from a start without weights, for a fit that starts warm gains something
-        _log.warning(
-            "%s: no step from a model without weights lowered the loss, so that it has none and "
-            "scores every sample alike",
-            config.loss,
-        )
     features = features.at(best.scale)
     weight, bias = search.solver.model(search.saved.parameters)
     scores = search.best_scores
@@ -165,7 +160,12 @@ class Search:
 
     Where parameters of the loss are to be chosen, the first of them takes the whole path; the
     others are tried at the regularisation that it ends at, and the best goes on from there.
+
+    On the way fits are rough where the solver has such and nobody asked for each of them, which
+    tells them apart as well; the best is then fitted to its end.
     """
+
+    fits_roughly = True
 
     def __init__(
         self,
@@ -196,6 +196,9 @@ class Search:
     def run(self) -> Attempt:
         """The best attempt: up the hill of the metric, in all that is not given."""
         given = self.config.regularisation
+        one_fit = given is not None and len(self.candidates) == 1
+        self.roughly = self.fits_roughly and self.solver.has_rough_fits and self.tried is None
+        self.roughly &= not one_fit or self.features.is_scale_open
         best = self._try(self.solver.balance() if given is None else given, None)
         if given is None:
             best = self._climb_regularisation(best)
@@ -209,8 +212,18 @@ class Search:
             best = self._try_candidates(best)
             if best is not first and given is None:
                 best = self._climb_regularisation(best)
+        if best.steps == 0:  # without weights, for a fit that starts warm gains something
+            _log.warning(
+                "%s: no step from a model without weights lowered the loss, so that it has none "
+                "and scores every sample alike",
+                self.config.loss,
+            )
         self._use(best.scale, best.candidate)
-        return best
+        return self._to_its_end(best) if self.roughly else best
+
+    def _to_its_end(self, best: Attempt) -> Attempt:
+        self.roughly = False
+        return self._try(best.regularisation, best, settles=True)
 
     def _try_candidates(self, first: Attempt) -> Attempt:
         """The best of all parameters of the loss, each at as strong a regularisation as the first.
@@ -310,8 +323,13 @@ class Search:
         best: Attempt | None,
         scale: float | None = None,
         candidate: int | None = None,
+        *,
+        settles: bool = False,
     ) -> Attempt:
-        """Fit at one regularisation and scale, or recall that a killed run already has."""
+        """Fit at one regularisation and scale, or recall that a killed run already has.
+
+        With `settles` the fit goes on with the best one, and takes its place.
+        """
         scale = scale or (self.scale if best is None else best.scale)
         if candidate is None:
             candidate = 0 if best is None else best.candidate
@@ -319,19 +337,26 @@ class Search:
             attempt = self.recalled.pop(0)
         else:
             self._use(scale, candidate)
-            attempt = self._fit(regularisation, best, scale)
-        line = self._line(attempt)
+            attempt = self._fit(regularisation, best, scale, settles=settles)
+        line = self._line(attempt, settles)
         self.history.append(line)
         if self.progress is not None:
             self.progress(line)
         return attempt
 
-    def _fit(self, regularisation: float, best: Attempt | None, scale: float) -> Attempt:
+    def _fit(
+        self,
+        regularisation: float,
+        best: Attempt | None,
+        scale: float,
+        *,
+        settles: bool = False,
+    ) -> Attempt:
         def report(step: int, total: int, loss: float) -> None:
             check_finite(loss, self.config)
             if self.progress is not None:
                 seconds = time.perf_counter() - self.started
-                stage = self._stage(regularisation, scale, self.candidate)
+                stage = self._stage(regularisation, scale, self.candidate, settles)
                 self.progress(TrainingProgress(stage, step, total, loss, seconds=seconds))
 
         # From an earlier fit a loss that is not convex may be caught in a poor minimum.
@@ -340,7 +365,9 @@ class Search:
         if warm and best is not None:
             start = self.features.rescaled(self.saved.parameters, best.scale)
         earlier = None if self.tried is None else Earlier()
-        solution = self.solver.solve(start, regularisation, report, self.checkpoint, earlier)
+        solution = self.solver.solve(
+            start, regularisation, report, self.checkpoint, earlier, roughly=self.roughly
+        )
         check_finite(solution.loss, self.config)
         weight, bias, scores, metric = self._judged(solution.parameters)
         moved = None
@@ -360,11 +387,11 @@ class Search:
         )
         if self.tried is not None:
             layer = self.layer(attempt, weight, bias, scores)
-            self.tried(replace(layer, history=(self._line(attempt),)))
+            self.tried(replace(layer, history=(self._line(attempt, settles),)))
         improved = best is None or is_better(self.config.choice_metric, metric, best.metric)
-        if improved:
+        if improved or settles:
             self.best_scores = scores
-        self.saved.add(attempt, solution.parameters, is_best=improved)
+        self.saved.add(attempt, solution.parameters, is_best=improved or settles)
         return attempt
 
     def _judged(
@@ -375,9 +402,9 @@ class Search:
         scores = np.asarray(self.features.validation @ weight + bias, dtype=np.float32)
         return weight, bias, scores, validation_metric(self.config, self.labels, scores)
 
-    def _line(self, attempt: Attempt) -> TrainingProgress:
+    def _line(self, attempt: Attempt, settles: bool) -> TrainingProgress:
         return TrainingProgress(
-            self._stage(attempt.regularisation, attempt.scale, attempt.candidate),
+            self._stage(attempt.regularisation, attempt.scale, attempt.candidate, settles),
             attempt.steps,
             attempt.steps,
             attempt.loss,
@@ -387,8 +414,8 @@ class Search:
             attempt.metric_moved,
         )
 
-    def _stage(self, regularisation: float, scale: float, candidate: int) -> str:
+    def _stage(self, regularisation: float, scale: float, candidate: int, settles: bool) -> str:
         beside = f", embeddings at {scale:.3g}" if self.features.embedded is not None else ""
         params = self.candidates[candidate].loss_params
         beside += "".join(f", {name} {params[name]:.3g}" for name in self.open)
-        return f"regularisation {regularisation:.3g}{beside}"
+        return f"regularisation {regularisation:.3g}{beside}{TO_ITS_END if settles else ''}"

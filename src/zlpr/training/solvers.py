@@ -39,6 +39,8 @@ MAX_ITERATIONS = 500
 SHARE_WHERE_NOT_SMOOTH = 0.5
 # There past steps may also mislead; without them it is tried again until that gains less than this.
 SHARE_OF_A_RESTART = 5e-3
+# A rough fit, which only tells regularisations apart, stops at so many times the tolerance.
+ROUGHLY = 10.0
 # Bytes that L-BFGS may take for its past steps and vectors, and as many again for the targets;
 # above it, training goes in batches.
 MEMORY = 3 * 2**30
@@ -106,10 +108,12 @@ class Solver(abc.ABC):
     Attributes:
         bound: what the loss compares its scores with, a number or one for each label.
         convex: whether the loss is, so that a fit from anywhere ends at the same minimum.
+        has_rough_fits: whether a fit may stop early and go on later from where it was.
     """
 
     bound: Tensor
     convex: bool
+    has_rough_fits: bool = False
 
     def model(self, parameters: Tensor) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Weights (features, labels) and biases (labels,) whose scores are cut at 0."""
@@ -131,10 +135,13 @@ class Solver(abc.ABC):
         report: Report | None = None,
         checkpoint: Path | None = None,
         earlier: Earlier | None = None,
+        *,
+        roughly: bool = False,
     ) -> Solution:
         """Fit from a start, which is left as it was; a fit in epochs resumes from a checkpoint.
 
-        `earlier` is shown the parameters of every step.
+        `earlier` is shown the parameters of every step. With `roughly`, a solver that has rough
+        fits ends sooner.
         """
 
 
@@ -169,6 +176,7 @@ class WholeData(Solver):
             features, labels, loss, bias, over_batch=info.over_batch, sample_weight=sample_weight
         )
         self.smooth, self.convex = info.smooth, info.convex
+        self.has_rough_fits = info.smooth and info.convex
         self.tolerance = tolerance * (1.0 if info.smooth else SHARE_WHERE_NOT_SMOOTH)
         self.max_iterations = max_iterations
         self.memory = memory_of_past_steps(features.shape[1], labels.shape[1])
@@ -188,6 +196,8 @@ class WholeData(Solver):
         report: Report | None = None,
         checkpoint: Path | None = None,
         earlier: Earlier | None = None,
+        *,
+        roughly: bool = False,
     ) -> Solution:
         """Minimise `sum of losses + r/2 |W|^2`."""
         samples, reference = self.objective.num_samples, self.objective.reference
@@ -202,17 +212,22 @@ class WholeData(Solver):
             if report is not None:
                 report(len(values) - 1, 0, step.value / samples)
 
-        found = self._minimise(start, regularisation, tell)
+        tolerance = self.tolerance * (ROUGHLY if roughly and self.has_rough_fits else 1.0)
+        found = self._minimise(start, regularisation, tolerance, tell)
         gained = not self.smooth
         while gained and len(values) <= self.max_iterations:
-            before, found = found, self._minimise(found.parameters, regularisation, tell)
+            before, found = found, self._minimise(found.parameters, regularisation, tolerance, tell)
             gain = before.value - found.value
             gained = gain > SHARE_OF_A_RESTART * (reference - found.value)
         share = last_tenth(values, max(reference, values[0])) if values else 0.0
         return Solution(found.parameters, found.value / samples, max(len(values) - 1, 0), share)
 
     def _minimise(
-        self, start: Tensor, regularisation: float, callback: Callable[[Step], None]
+        self,
+        start: Tensor,
+        regularisation: float,
+        tolerance: float,
+        callback: Callable[[Step], None],
     ) -> Minimum:
         return minimise(
             lambda parameters: self.objective(parameters, regularisation),
@@ -221,7 +236,7 @@ class WholeData(Solver):
             reference=self.objective.reference,
             floor=0.0,
             first_step=1.0,  # in a score, beyond which a loss that is not convex may be flat
-            tolerance=self.tolerance,
+            tolerance=tolerance,
             max_iterations=self.max_iterations,
             memory=self.memory,
             callback=callback,
@@ -285,6 +300,8 @@ class Batches(Solver):
         report: Report | None = None,
         checkpoint: Path | None = None,
         earlier: Earlier | None = None,
+        *,
+        roughly: bool = False,
     ) -> Solution:
         """Follow the batches' gradients of `mean loss + r/(2n) |W|^2`."""
         samples = self.labels.shape[0]

@@ -41,6 +41,7 @@ class Recipe:
         schedule: transformers' name of what the rate does then.
         weight_decay: AdamW's; without it AdamW is Adam.
         max_gradient_norm: where gradients are clipped; 0 does not clip.
+        head_first: whether a new head is fitted to the encoder as it is before both are trained.
     """
 
     learning_rate: float
@@ -50,6 +51,7 @@ class Recipe:
     schedule: str
     weight_decay: float
     max_gradient_norm: float
+    head_first: bool
 
 
 RECIPES: Mapping[str, Recipe] = {
@@ -63,6 +65,7 @@ RECIPES: Mapping[str, Recipe] = {
         schedule="linear",
         weight_decay=0.01,
         max_gradient_norm=1.0,
+        head_first=True,
     ),
     # The paper: Adam at 2e-4, 20 epochs. It is silent on the rest: a constant rate, no decay.
     "paper": Recipe(
@@ -73,6 +76,7 @@ RECIPES: Mapping[str, Recipe] = {
         schedule="constant",
         weight_decay=0.0,
         max_gradient_norm=0.0,
+        head_first=False,
     ),
 }
 

@@ -1,0 +1,88 @@
+"""The head that fine-tuning starts from."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests import tiny
+from zlpr.losses import zlpr_loss
+from zlpr.models.transformer import last_layer
+from zlpr.training import TrainingConfig, fine_tuning
+from zlpr.training.fine_tuning import read_tokens
+from zlpr.training.head_start import head_inputs, start_head
+
+TRAIN, VALIDATION = tiny.texts(200, seed=3), tiny.texts(50, seed=4)
+
+
+def begin(folder: Path, **settings: Any) -> tuple[Any, ...]:
+    config: Any = TrainingConfig(model=f"hf:{folder}", **settings)
+    inputs = read_tokens(TRAIN, VALIDATION, config)
+    network, is_new = fine_tuning._network(TRAIN, config, inputs)
+    return config, inputs, network, is_new
+
+
+def loss_of(network: Any, inputs: Any) -> float:
+    with torch.inference_mode():
+        given = torch.from_numpy(head_inputs(network, inputs.train, inputs.padding))
+        targets = torch.from_numpy(TRAIN.labels.toarray())
+        return float(zlpr_loss(last_layer(network)(given), targets))
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_the_head_starts_better_than_the_labels_frequencies(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    config, inputs, network, is_new = begin(request.getfixturevalue(kind))
+    assert is_new
+    others = {k: v.clone() for k, v in network.named_parameters()}
+    assert start_head(network, inputs, TRAIN, VALIDATION, config)
+    layer = last_layer(network)
+    after = loss_of(network, inputs)
+    with torch.no_grad():
+        layer.weight.zero_()
+    shares = torch.from_numpy(TRAIN.labels.toarray()).float().mean(0)
+    bias = torch.nn.Parameter(torch.logit(shares.clamp(0.01, 0.99)))
+    descent = torch.optim.Adam([bias], lr=0.05)
+    targets = torch.from_numpy(TRAIN.labels.toarray())
+    for _ in range(200):
+        descent.zero_grad()
+        constant = zlpr_loss(bias.expand(len(targets), -1), targets)
+        constant.backward()
+        descent.step()
+    assert after < 0.98 * constant.item()
+    head = {id(layer.weight), id(layer.bias)}
+    for name, weight in network.named_parameters():
+        assert id(weight) in head or torch.equal(weight, others[name]), name
+
+
+def test_what_the_head_is_given_does_not_depend_on_the_order_of_texts(still_bert: Path) -> None:
+    _, inputs, network, _ = begin(still_bert)
+    given = head_inputs(network, inputs.validation, inputs.padding)
+    backwards = np.arange(len(VALIDATION))[::-1].copy()
+    turned = head_inputs(network, inputs.validation.select(backwards), inputs.padding)
+    np.testing.assert_allclose(turned[::-1], given, atol=1e-5)
+    assert not last_layer(network)._forward_pre_hooks
+
+
+def test_a_head_for_the_same_labels_is_kept(bert: Path, tmp_path: Path) -> None:
+    _, inputs, network, _ = begin(bert)
+    network.save_pretrained(tmp_path)
+    inputs.tokenizer.save_pretrained(tmp_path)
+    *_, again, is_new = begin(tmp_path)
+    assert not is_new
+    assert torch.equal(last_layer(again).weight, last_layer(network).weight)
+
+
+def test_losses_that_are_not_convex_start_as_the_network_comes(bert: Path) -> None:
+    config, inputs, network, _ = begin(bert, loss="dice1")
+    before = last_layer(network).weight.clone()
+    assert not start_head(network, inputs, TRAIN, VALIDATION, config)
+    assert torch.equal(last_layer(network).weight, before)
+
+
+def test_the_papers_preset_starts_with_a_random_head() -> None:
+    assert not fine_tuning.RECIPES["paper"].head_first
+    assert fine_tuning.RECIPES["default"].head_first
