@@ -1,10 +1,12 @@
 import tracemalloc
+from types import SimpleNamespace
 
 import numpy as np
 
 from tests.models import fitted
+from zlpr.decoding import Calibrator, TopK, WithAncestors
 from zlpr.metrics import TopScores
-from zlpr.models.answers import answer, by_label
+from zlpr.models.answers import answer, answer_scores, by_label
 
 TEXTS = ["I want my money back", ""]
 
@@ -48,3 +50,17 @@ def test_figures_of_many_labels_take_the_room_of_their_arrays():
 
 def test_no_samples_have_no_answers():
     assert answer(fitted.result().model, []) == []
+
+
+def test_scores_alone_have_the_ancestors_that_are_no_candidates():
+    """As whole answers do: label 3, above label 2, was not scored, and has the score of 2."""
+    few = TopScores(np.array([[2, 0]]), np.array([[3.0, 0.5]], dtype=np.float32), 4)
+    model = SimpleNamespace(
+        read=list,
+        score=lambda read: few,
+        features=lambda read: None,
+        decoder=WithAncestors(TopK(1), [[], [], [3], []]),
+        calibrator=Calibrator(),
+    )
+    assert answer_scores(model, [""])[0].scores == {0: 0.5, 2: 3.0, 3: 3.0}
+    assert answer(model, [""])[0].scores == {0: 0.5, 2: 3.0, 3: 3.0}

@@ -86,12 +86,14 @@ def answer(model: "FittedModel", inputs: Any) -> list[Answer]:
         model: any fitted model.
         inputs: what it reads: texts, or a matrix of features.
     """
-    from zlpr.models.base import lists_of
-
     read = model.read(inputs)
     scores = model.score(read)
-    if not len(scores):
-        return []
+    return _answer(model, read, scores) if len(scores) else []
+
+
+def _answer(model: "FittedModel", read: Any, scores: Any) -> list[Answer]:
+    from zlpr.models.base import lists_of
+
     chosen = lists_of(model.decoder(scores, features=model.features(read)))
     figures = zip(by_label(scores), by_label(model.calibrator(scores)), strict=True)
     said = [Answer(own, *pair) for own, pair in zip(chosen, figures, strict=True)]
@@ -117,8 +119,15 @@ def _completed(said: Answer, ancestors: Ancestors) -> Answer:
 
 
 def answer_scores(model: "FittedModel", inputs: Any) -> list[Answer]:
-    """The scores of samples alone: nothing is decided, and there are no probabilities."""
-    return [Answer([], scores, {}) for scores in by_label(model.predict_scores(inputs))]
+    """The scores of samples alone: nothing is decided, and there are no probabilities.
+
+    But for candidates with labels above them, whose scores depend on what is decided.
+    """
+    read = model.read(inputs)
+    scores = model.score(read)
+    if isinstance(scores, TopScores) and isinstance(model.decoder, WithAncestors) and len(scores):
+        return _answer(model, read, scores)
+    return [Answer([], row, {}) for row in by_label(scores)]
 
 
 def by_label(figures: Any) -> Iterator[Mapping[int, float]]:
