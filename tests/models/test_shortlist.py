@@ -119,14 +119,13 @@ def test_a_saved_model_predicts_the_same(tmp_path):
         ("centroids.indices", lambda a: a - 10**6, "centroids is no sparse matrix"),
         ("centroids.data", lambda a: a * np.float32("nan"), "not a finite number"),
         ("bias", lambda a: a[1:], "the bias is not 40 finite numbers"),
-        ("scale", lambda a: np.ones(3, dtype=np.float32), "the scale is not .* numbers above 0"),
     ],
 )
 def test_a_strangers_file_cannot_point_outside_its_arrays(tmp_path, name, damage, fault):
     folder = tmp_path / "model"
     fitted().save(folder)
     tensors = load_file(folder / "model.safetensors")
-    tensors[name] = damage(tensors.get(name))
+    tensors[name] = damage(tensors[name])
     save_file(tensors, folder / "model.safetensors")
     config = json.loads((folder / "config.json").read_text())
     config["files"]["model.safetensors"] = file_digest(folder / "model.safetensors")

@@ -167,8 +167,8 @@ def of_many_features():
     )
 
 
-def test_candidates_are_named_by_the_features_that_validation_saw_scaled(tmp_path):
-    """Of 301 features of a sample 256 are looked at: the largest once scaled, not as given."""
+def test_candidates_of_features_as_given_are_those_that_validation_saw_scaled(tmp_path):
+    """Of 301 features of a sample 256 are looked at: the same ones in any unit."""
     data = of_many_features()
     train, validation = data.select(np.arange(90)), data.select(np.arange(90, 120))
     settings = TrainingConfig(model="shortlist", candidates=3, regularisation=0.1, refit=False)

@@ -30,8 +30,6 @@ class ShortlistModel(FittedModel):
         bias: of shape (labels,), float32.
         candidates: labels of a sample that are scored.
         text_features: makes the features of texts; None where the user gives features.
-        scale: what given features are divided by where candidates are named, of shape (features,):
-            the largest features of a sample are those of the scaled ones; None divides by nothing.
     """
 
     kind = "zlpr_shortlist"
@@ -48,7 +46,6 @@ class ShortlistModel(FittedModel):
         record: TrainingRecord,
         decoder: Rule | None = None,
         calibrator: Probabilities | None = None,
-        scale: NDArray[np.float32] | None = None,
     ) -> None:
         super().__init__(label_names, record=record, decoder=decoder, calibrator=calibrator)
         self.centroids = centroids
@@ -56,24 +53,16 @@ class ShortlistModel(FittedModel):
         self.bias = bias
         self.candidates = candidates
         self.text_features = text_features
-        self.scale = scale
 
     def score(self, read: Any) -> TopScores:
         """The scores of each sample's candidates."""
         features = sparse.csr_array(read, dtype=np.float32)
-        labels = nearest(self._scaled(features), self.centroids, self.candidates)
+        labels = nearest(features, self.centroids, self.candidates)
         scores = np.full(labels.shape, -np.inf, dtype=np.float32)
         rows, places = np.nonzero(labels >= 0)
         named = labels[rows, places]
         scores[rows, places] = score_cells(features, self.weight, rows, named) + self.bias[named]
         return TopScores(labels, scores, len(self.label_names))
-
-    def _scaled(self, features: Any) -> Any:
-        """The features that the centroids are for."""
-        if self.scale is None:
-            return features
-        values = features.data / self.scale[features.indices]
-        return sparse.csr_array((values, features.indices, features.indptr), features.shape)
 
     def features(self, read: Any) -> Features:
         """The features themselves."""
@@ -98,8 +87,6 @@ class ShortlistModel(FittedModel):
         from safetensors.numpy import save
 
         tensors = {"bias": self.bias}
-        if self.scale is not None:
-            tensors["scale"] = self.scale
         for name, matrix in (("centroids", self.centroids), ("weight", self.weight)):
             tensors[f"{name}.data"] = matrix.data.astype(np.float32)
             tensors[f"{name}.indices"] = matrix.indices.astype(np.int32)
@@ -123,11 +110,9 @@ class ShortlistModel(FittedModel):
 
         place, tensors = folder / WEIGHTS, load_file(folder / WEIGHTS)
         shape = (len(shared["label_names"]), int(config["num_features"]))
-        bias, candidates, scale = tensors["bias"], config["candidates"], tensors.get("scale")
+        bias, candidates = tensors["bias"], config["candidates"]
         if bias.shape != shape[:1] or not np.isfinite(bias).all():
             raise UserError(f"{place}: the bias is not {shape[0]:,} finite numbers")
-        if scale is not None and not _are_divisors(scale, shape[1]):
-            raise UserError(f"{place}: the scale is not {shape[1]:,} finite numbers above 0")
         if type(candidates) is not int or candidates < 1:
             raise UserError(f"candidates {candidates!r}: expected a whole number of at least 1")
         text_features = None
@@ -145,14 +130,8 @@ class ShortlistModel(FittedModel):
             bias=bias,
             candidates=candidates,
             text_features=text_features,
-            scale=scale,
             **shared,
         )
-
-
-def _are_divisors(scale: NDArray[Any], count: int) -> bool:
-    fits = scale.shape == (count,) and scale.dtype == np.float32
-    return fits and bool(((scale > 0) & np.isfinite(scale)).all())
 
 
 def _matrix(

@@ -361,8 +361,8 @@ def _candidates(config: ShortlistConfig, labels: Any) -> int:
 
 def _unscaled(model: ShortlistModel, scale: Any) -> ShortlistModel:
     """The same candidates and scores of features as they were before they were scaled."""
-    model.weight.data /= scale[model.weight.indices]
-    model.scale = scale
+    for matrix in (model.centroids, model.weight):
+        matrix.data /= scale[matrix.indices]
     return model
 
 
