@@ -111,6 +111,23 @@ def nearest(features: Any, centroids: Any, count: int) -> NDArray[np.int64]:
     return found
 
 
+def as_matrix(candidates: NDArray[np.int64], num_labels: int) -> "sparse.csr_array[Any]":
+    """Candidates as ones of a matrix of shape (samples, labels).
+
+    Args:
+        candidates: distinct label indices of shape (samples, k), -1 for none.
+        num_labels: L.
+
+    Examples:
+        >>> as_matrix(np.array([[2, 0], [1, -1]]), 3).toarray().tolist()
+        [[1, 0, 1], [0, 1, 0]]
+    """
+    rows, places = np.nonzero(candidates >= 0)
+    ones = np.ones(len(rows), dtype=np.int8)
+    shape = (len(candidates), num_labels)
+    return sparse.csr_array((ones, (rows, candidates[rows, places])), shape=shape)
+
+
 def blocks_of(rows: Any, lengths: NDArray[Any]) -> Iterator[tuple[int, int]]:
     """Ranges of rows whose product with rows of these lengths takes a bounded number of products.
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor, nn
 
-from zlpr.models.candidates import label_groups, score_cells, table_size
+from zlpr.models.candidates import as_matrix, label_groups, score_cells, table_size
 from zlpr.training.lbfgs import minimise
 from zlpr.training.objective import loss_and_slopes
 
@@ -52,10 +52,7 @@ class Cells:
             nearest: label indices of shape (samples, k), -1 for none.
             labels: the samples' own, CSR of shape (samples, labels).
         """
-        rows, places = np.nonzero(nearest >= 0)
-        near = sparse.csr_array(
-            (np.ones(len(rows), dtype=np.int8), (rows, nearest[rows, places])), shape=labels.shape
-        )
+        near = as_matrix(nearest, labels.shape[1])
         both = sparse.csr_array(near + 2 * labels.astype(np.int8))
         both.sort_indices()
         counts = np.diff(both.indptr)
@@ -80,11 +77,7 @@ class Cells:
             candidates: label indices of shape (samples, k), -1 for none.
             labels: the samples' own, CSR of shape (samples, labels).
         """
-        rows, places = np.nonzero(candidates >= 0)
-        there = sparse.csr_array(
-            (np.ones(len(rows), dtype=np.int8), (rows, candidates[rows, places])), labels.shape
-        )
-        return cls.of(candidates, there.multiply(labels))
+        return cls.of(candidates, as_matrix(candidates, labels.shape[1]).multiply(labels))
 
     @cached_property
     def starts(self) -> Integers:

@@ -16,6 +16,7 @@ from zlpr.metrics import TopScores
 from zlpr.models.base import TrainingRecord
 from zlpr.models.candidates import (
     SAMPLE_FEATURES,
+    as_matrix,
     blocks_of,
     keep_largest,
     label_sums,
@@ -240,10 +241,7 @@ def recall_of(candidates: Any, labels: Any) -> float:
     """
     if labels.nnz == 0:
         return 1.0
-    rows, places = np.nonzero(candidates >= 0)
-    there = sparse.csr_array(
-        (np.ones(len(rows), dtype=bool), (rows, candidates[rows, places])), shape=labels.shape
-    )
+    there = as_matrix(candidates, labels.shape[1])
     return float(there.multiply(labels).nnz / labels.nnz)
 
 
