@@ -4,26 +4,38 @@ import scipy.optimize
 from zlpr.training.span_lbfgs import InSpan, minimise_in_span
 
 
-def test_the_minimum_is_that_of_the_weights_themselves():
-    """Logistic regression by its coefficients and by its weights."""
-    rng = np.random.default_rng(0)
-    features = rng.normal(size=(30, 8))
-    signs = np.sign(features[:, 0] + 0.5 * rng.normal(size=30))
+def logistic_regression(features, signs, regularisation, **options):
+    """Its minimum by its weights, as scipy finds it, and by its coefficients."""
 
     def of_weights(weights):
         margins = signs * (features @ weights)
-        value = np.logaddexp(0, -margins).sum() + 0.25 * weights @ weights
-        return value, -features.T @ (signs / (1 + np.exp(margins))) + 0.5 * weights
+        value = np.logaddexp(0, -margins).sum() + regularisation / 2 * weights @ weights
+        slopes = -signs / (1 + np.exp(margins))
+        return value, features.T @ slopes + regularisation * weights
 
-    expected = scipy.optimize.minimize(of_weights, np.zeros(8), jac=True, tol=1e-10)
+    start = np.zeros(features.shape[1])
+    expected = scipy.optimize.minimize(of_weights, start, jac=True, tol=1e-10)
     kernel = (features @ features.T).astype(np.float32)
-    zero = np.zeros(30, dtype=np.float32)
-    values = []
+    zero = np.zeros(len(features), dtype=np.float32)
     found = minimise_in_span(
         lambda scores: float(np.logaddexp(0, -signs * scores).sum()),
         lambda scores: (-signs / (1 + np.exp(signs * scores))).astype(np.float32),
         lambda vector: kernel @ vector,
         InSpan(zero, zero),
+        regularisation,
+        **options,
+    )
+    return expected, found
+
+
+def test_the_minimum_is_that_of_the_weights_themselves():
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(30, 8))
+    signs = np.sign(features[:, 0] + 0.5 * rng.normal(size=30))
+    values = []
+    expected, found = logistic_regression(
+        features,
+        signs,
         0.5,
         tolerance=1e-8,
         max_iterations=200,
@@ -52,22 +64,6 @@ def test_one_short_step_does_not_end_a_fit():
     features = rng.normal(size=(60, 20))
     features[:, 0] = 30.0
     signs = np.sign(rng.normal(size=60) + 0.3)
-    kernel = (features @ features.T).astype(np.float32)
-
-    def of_weights(weights):
-        margins = signs * (features @ weights)
-        value = np.logaddexp(0, -margins).sum() + 0.005 * weights @ weights
-        return value, -features.T @ (signs / (1 + np.exp(margins))) + 0.01 * weights
-
-    expected = scipy.optimize.minimize(of_weights, np.zeros(20), jac=True, tol=1e-10)
-    zero = np.zeros(60, dtype=np.float32)
-    found = minimise_in_span(
-        lambda scores: float(np.logaddexp(0, -signs * scores).sum()),
-        lambda scores: (-signs / (1 + np.exp(signs * scores))).astype(np.float32),
-        lambda vector: kernel @ vector,
-        InSpan(zero, zero),
-        0.01,
-        max_iterations=400,
-    )
+    expected, found = logistic_regression(features, signs, 0.01, max_iterations=400)
     start = 60 * np.log(2)
     assert found.value - expected.fun < 0.02 * (start - expected.fun)
