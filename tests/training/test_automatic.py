@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from scipy import sparse
 
 from tests import many_labels
 from zlpr._errors import UserError
@@ -34,6 +35,14 @@ def test_dense_features_are_for_the_linear_model():
     features = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
     dense = Dataset(labels=data.labels, label_names=data.label_names, features=features)
     assert settle({"model": "auto"}, divide(dense)).model == "linear"
+
+
+@pytest.mark.parametrize(("columns", "model"), [(500, "linear"), (40_000, "shortlist")])
+def test_given_features_are_for_the_shortlist_where_a_dense_layer_would_be_large(columns, model):
+    data = many_labels.make(60, MANY_LABELS)
+    features = sparse.random_array((60, columns), density=0.01, rng=0, dtype=np.float32).tocsr()
+    given = Dataset(labels=data.labels, label_names=data.label_names, features=features)
+    assert settle({"model": "auto"}, divide(given)).model == model
 
 
 def test_settings_of_the_shortlist_are_not_for_few_labels_unless_it_is_named():

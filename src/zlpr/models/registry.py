@@ -163,7 +163,7 @@ def kind_of(model: str) -> ModelKind:
     if model == "auto":
         raise UserError(
             "model 'auto': zlpr train alone chooses by the number of labels; name the model here, "
-            "linear for fewer than 500 labels and shortlist for more"
+            "linear for fewer than 500 labels or few features, and shortlist for more"
         )
     if kind is None:
         raise unknown("model", model, (known.usage for known in _KINDS.values()))

@@ -18,6 +18,9 @@ FOR_MANY = "shortlist"
 MANY_LABELS = 500
 """From so many labels on, texts and sparse features are for `shortlist`: a dense layer takes
 minutes there, and finds less of the rare labels (`docs/guides/many-labels.md`)."""
+MANY_WEIGHTS = 2**24
+"""Features times labels from which given features are for `shortlist`: a smaller dense layer is
+trained in a minute or two, and few features tell candidates badly apart."""
 
 
 def settle(values: Mapping[str, Any], parts: "Parts") -> "TrainingConfig":
@@ -43,7 +46,7 @@ def settle(values: Mapping[str, Any], parts: "Parts") -> "TrainingConfig":
         usual = {entry.name for entry in dataclasses.fields(config_of_kind(DEFAULT))}
         given = ", ".join(name for name in values if name not in usual)
         raise UserError(
-            f"{given}: for {FOR_MANY}, which auto takes for texts and sparse features from "
+            f"{given}: for {FOR_MANY}, which auto takes for texts and many sparse features from "
             f"{MANY_LABELS} labels on, and there are {parts.train.num_labels:,}; name the model, "
             f"as in --model {FOR_MANY}, or leave this out"
         )
@@ -74,5 +77,10 @@ def has_many_labels(parts: "Parts") -> bool:
     from scipy import sparse
 
     train = parts.train
-    is_sparse = train.texts is not None or sparse.issparse(train.features)
-    return train.num_labels >= MANY_LABELS and is_sparse
+    if train.num_labels < MANY_LABELS:
+        return False
+    if train.texts is not None:
+        return True
+    features: Any = train.features
+    weights = train.num_labels * int(features.shape[1])
+    return bool(sparse.issparse(features)) and weights >= MANY_WEIGHTS
