@@ -8,7 +8,8 @@ from zlpr._errors import UserError
 from zlpr.data import Dataset, Hierarchy
 from zlpr.models.answers import answer
 from zlpr.training import TrainingConfig, fit
-from zlpr.training.shortlist_fit import REGULARISATIONS, recall_of
+from zlpr.training.naming import recall_of
+from zlpr.training.shortlist_fit import REGULARISATION, STRONGER, WEAKER
 
 TEST = many_labels.make(80, seed=1)
 
@@ -26,7 +27,7 @@ def test_it_learns_many_labels_with_each_of_its_losses(loss):
     assert result.figures["test"]["micro_f1"] > 0.9
     assert result.figures["test"]["precision_at_1"] > 0.95
     assert result.chosen["recall_of_candidates"] > 0.95
-    assert result.chosen["regularisation"] in REGULARISATIONS
+    assert result.chosen["regularisation"] in (REGULARISATION, *WEAKER, *STRONGER)
     assert [line.stage for line in result.history][-1] == "training and validation part"
 
 
