@@ -141,6 +141,12 @@ def test_hard_cases_are_those_in_torch(name):
     assert_same(name, scores, labels, 2e-6)
 
 
+def test_a_sample_that_is_wrong_without_bound_on_both_sides_has_a_finite_loss():
+    scores, labels = np.array([[-np.inf, np.inf]], np.float32), np.array([[True, False]])
+    assert_same("zlpr", scores, labels, 1e-6)
+    assert_same("bp_mll", scores, labels, 1e-6, log=False)
+
+
 def test_huge_scores_have_a_hinge_with_their_equals():
     scores = np.array([[1e9, 1e9, 1e9]], np.float32)
     assert_same("ranking", scores, np.array([[True, False, False]]), 1e-6)

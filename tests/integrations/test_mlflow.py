@@ -32,6 +32,17 @@ def test_what_is_saved_is_the_folder_and_no_code(demo_folder, tmp_path):
     np.testing.assert_array_equal(chances.to_numpy(), model.predict_proba(TEXTS))
 
 
+def test_what_is_predicted_lines_up_with_a_table_in_another_order(demo_folder, tmp_path):
+    ours.save_model(demo_folder, tmp_path / "saved")
+    loaded, model = mlflow.pyfunc.load_model(str(tmp_path / "saved")), zlpr.load(demo_folder)
+    table = pd.DataFrame({"text": TEXTS}).iloc[::-2]
+    table["labels"] = loaded.predict(table[["text"]])["labels"]  # pandas goes by the index
+    assert list(map(tuple, table["labels"])) == model.predict(table["text"])
+    scores = loaded.predict(table[["text"]], params={"output": "scores"})
+    assert scores.index.equals(table.index)
+    assert ours.TextModel(model).predict({"text": []})["labels"].tolist() == []
+
+
 def test_a_run_logs_it_and_gives_the_model_back(demo_folder, tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     mlflow.set_tracking_uri((tmp_path / "runs").as_uri())

@@ -178,3 +178,10 @@ def test_a_loss_that_only_ranks_gets_no_label_sets_without_a_rule(loss: Any) -> 
 def test_a_loss_by_epochs_wants_our_trainer() -> None:
     with pytest.raises(ValueError, match="splc must be told each epoch: use MultiLabelTrainer"):
         compute_loss_func("splc")
+
+
+def test_hidden_states_behind_the_scores_are_left_alone() -> None:
+    scores, targets = np.array([[1.0, -1.0], [2.0, 1.0]]), np.array([[1.0, 0.0], [0.0, 1.0]])
+    alone = compute_metrics(loss="zlpr")(EvalPrediction(scores, targets))
+    behind = EvalPrediction((scores, np.zeros((2, 7, 3))), targets)
+    assert compute_metrics(loss="zlpr")(behind) == alone

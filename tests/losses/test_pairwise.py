@@ -247,6 +247,17 @@ def test_plain_bp_mll_is_the_exponential_of_the_log_form() -> None:
     )
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
+def test_plain_bp_mll_has_a_gradient_where_it_would_overflow(dtype: torch.dtype) -> None:
+    scores = torch.tensor([[0.0, 1000.0, 1000.0]], dtype=dtype, requires_grad=True)
+    value = bp_mll_loss(scores, torch.tensor([[1, 0, 0]]), log=False)
+    (slope,) = torch.autograd.grad(value, scores)
+    assert value > torch.finfo(value.dtype).max / 2
+    assert torch.isfinite(value)
+    assert not slope.isnan().any()
+    assert slope[0, 0] < 0 < slope[0, 1]
+
+
 def test_cross_entropy_is_torchs() -> None:
     scores = torch.randn(6, 9, dtype=torch.float64, requires_grad=True)
     label = torch.randint(0, 9, (6,))

@@ -213,6 +213,16 @@ def test_the_adversarial_penalty_holds_the_clean_scores_fixed(still_bert: Path) 
     assert gradient.abs().max() > 0  # through both it would cancel to 0 for a shift of all scores
 
 
+def test_the_adversarial_passes_leave_every_part_in_its_mode(bert: Path) -> None:
+    network, inputs, targets = batch(bert)
+    network.bert.embeddings.eval()  # frozen, but for its normalisation
+    network.bert.embeddings.LayerNorm.train()
+    modes = [module.training for module in network.modules()]
+    pass_over_batch(network, network, inputs, targets, None, Extras(vat=1.0, link_scale=2.0))
+    assert len(set(modes)) == 2
+    assert [module.training for module in network.modules()] == modes
+
+
 def test_extras_add_up(bert: Path) -> None:
     dropped = passed(bert, r_drop=0.5)
     both = passed(bert, r_drop=0.5, vat=0.5, mixup=0.4, label_smoothing=0.1)

@@ -9,6 +9,7 @@ from transformers import TrainerCallback, TrainingArguments
 
 from tests import tiny
 from tests.training import worker
+from zlpr._errors import UserError
 from zlpr.losses import registry
 from zlpr.models.tokens import Padding, tokenize
 from zlpr.models.transformer import load_network, load_tokenizer
@@ -71,11 +72,11 @@ def train(folder: Any, tmp_path: Any, loss: str, **options: Any) -> tuple[list[f
 
 
 def by_hand(
-    folder: Any, loss_name: str, size: int = 61, passes: int = 1
+    folder: Any, loss_name: str, size: int = 61, passes: int = 1, **loss_params: Any
 ) -> tuple[list[float], Any]:
     """The same by a plain loop: all scores of a batch, one loss, one backward pass."""
     network, data, collate = prepare(folder, size)
-    loss = registry.create(loss_name)
+    loss = registry.create(loss_name, **loss_params)
     batches = list(GlobalBatches(len(data), 16, seed=42, lengths=data.lengths))
     network.train()
     torch.manual_seed(7)
@@ -86,11 +87,12 @@ def by_hand(
         inputs = [collate([data[i] for i in piece]) for piece in pieces]
         targets = torch.cat([piece.pop("labels") for piece in inputs])
         value = loss(torch.cat([network(**piece).logits for piece in inputs]), targets)
-        network.zero_grad()
+        for part in (network, loss):
+            part.zero_grad()
         value.backward()
         values.append(value.item())
         with torch.no_grad():
-            for parameter in network.parameters():
+            for parameter in [*network.parameters(), *loss.parameters()]:
                 if parameter.grad is not None:
                     parameter -= 0.5 * parameter.grad
     return values, network
@@ -123,13 +125,20 @@ def test_accumulation_uses_one_dropout_mask_for_scores_and_gradient(
     assert difference(network, reference) < 2e-5
 
 
-def test_a_bound_that_the_loss_learns_is_learned(still_bert: Any, tmp_path: Any) -> None:
-    learned, _ = train(
-        still_bert, tmp_path, "zlpr", loss_params={"learn_threshold": True}, accumulation_steps=2
+@pytest.mark.parametrize("loss", ["zlpr", "hbm"])
+@pytest.mark.parametrize("accumulation_steps", [1, 2])
+def test_a_bound_that_the_loss_learns_takes_the_steps_of_a_plain_loop(
+    still_bert: Any, tmp_path: Any, loss: str, accumulation_steps: int
+) -> None:
+    learns = {"learn_threshold": True}
+    values, network = train(
+        still_bert, tmp_path, loss, loss_params=learns, accumulation_steps=accumulation_steps
     )
-    fixed, _ = train(still_bert, tmp_path, "zlpr")
-    assert learned[0] == pytest.approx(fixed[0], rel=1e-5)  # both start at a bound of 0
-    assert learned[1] != pytest.approx(fixed[1], rel=1e-5)
+    expected, reference = by_hand(still_bert, loss, **learns)
+    fixed, _ = by_hand(still_bert, loss, learn_threshold=False)
+    assert values == pytest.approx(expected, rel=2e-5)
+    assert difference(network, reference) < 2e-5
+    assert values[1] != pytest.approx(fixed[1], rel=1e-5)
 
 
 def test_evaluation_takes_the_loss_of_all_samples_at_once(still_bert: Any, tmp_path: Any) -> None:
@@ -152,6 +161,44 @@ def test_evaluation_takes_the_loss_of_all_samples_at_once(still_bert: Any, tmp_p
     with torch.no_grad():
         expected = loss(network.eval()(**inputs).logits, targets)
     assert trainer.evaluate()["eval_loss"] == pytest.approx(float(expected), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "settings", "message"),
+    [
+        ({"compute_loss_func": sum}, {}, "compute_loss_func: .* give the loss as loss="),
+        ({}, {"label_smoothing_factor": 0.1}, r"say extras=Extras\(label_smoothing="),
+        ({}, {"dataloader_drop_last": True}, "no sample is left out"),
+    ],
+)
+def test_a_setting_that_would_not_be_used_is_refused(
+    still_bert: Any, tmp_path: Any, options: Any, settings: Any, message: str
+) -> None:
+    args = TrainingArguments(output_dir=str(tmp_path), report_to="none", use_cpu=True, **settings)
+    with pytest.raises(UserError, match=message):
+        MultiLabelTrainer(model=prepare(still_bert)[0], args=args, **options)
+
+
+def test_a_run_that_is_taken_up_within_an_epoch_tells_the_loss_that_epoch(
+    still_bert: Any, tmp_path: Any
+) -> None:
+    def told(**state: Any) -> list[int]:
+        network, data, collate = prepare(still_bert, 48)
+        args = TrainingArguments(
+            output_dir=str(tmp_path), num_train_epochs=2, save_steps=2, logging_strategy="no",
+            report_to="none", disable_tqdm=True, use_cpu=True,
+        )  # fmt: skip
+        trainer = MultiLabelTrainer(
+            model=network, args=args, train_dataset=data, data_collator=collate, loss="splc",
+            batch_size=16,
+        )  # fmt: skip
+        epochs: list[int] = []
+        trainer.loss.begin_epoch = epochs.append
+        trainer.train(**state)
+        return epochs
+
+    assert told() == [1, 2]
+    assert told(resume_from_checkpoint=str(tmp_path / "checkpoint-2")) == [1, 2]
 
 
 def test_tiny_texts_are_of_uneven_length() -> None:

@@ -222,8 +222,10 @@ def zlpr(
 ) -> Array:
     """`log(1 + sum_l a_l e^-s_l) + log(1 + sum_l b_l e^s_l)`."""
     cells = prepare(of, scores, labels, weights, largest=1.0, threshold=threshold)
-    above = _log1_sum(of, -cells.scores, cells.positive)
-    return _marked(of, above + _log1_sum(of, cells.scores, cells.negative), cells.wrong)
+    both = _log1_sum(of, -cells.scores, cells.positive)
+    both = both + _log1_sum(of, cells.scores, cells.negative)
+    most = float(np.finfo(of.dtype_name(both)).max)  # two of them are more
+    return _marked(of, of.hold(both, 0.0, most), cells.wrong)
 
 
 def bce(of: Framework, scores: Array, labels: Array, weights: Weights) -> Array:
@@ -327,7 +329,8 @@ def bp_mll(
     """`log sum_P sum_N a_i b_j e^(s_j - s_i)`, or without the logarithm; 0 without a pair."""
     log_sum, has_pair, wrong = _log_pair_sum(of, scores, labels, weights)
     if not log:
-        most = float(np.log(np.finfo(of.dtype_name(log_sum)).max))
+        dtype = np.finfo(of.dtype_name(log_sum))
+        most = (1 - float(dtype.eps)) * float(np.log(float(dtype.max)))  # else rounded up
         log_sum = of.numpy.exp(of.hold(log_sum, -np.inf, most))
     return _marked(of, of.numpy.where(has_pair, log_sum, 0.0), wrong)
 

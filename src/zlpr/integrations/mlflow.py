@@ -46,7 +46,7 @@ class TextModel:
         """Predictions for texts.
 
         Args:
-            model_input: a table with a column "text".
+            model_input: a table with a column "text"; the answer's rows have its rows' index.
             params: {"output": ...}: "labels" (unless told), a column with a list of names;
                 "scores" or "probabilities", a column per label; of a model that scores candidates
                 alone, other labels have the score -inf and the probability 0.
@@ -58,10 +58,12 @@ class TextModel:
         if output not in OUTPUTS:
             raise UserError(f"output {output!r}: expected one of {', '.join(OUTPUTS)}")
         texts = _texts(model_input)
+        index = model_input.index if isinstance(model_input, pd.DataFrame) else None
         if output == LABELS:
-            return pd.DataFrame({LABELS: [list(names) for names in self.model.predict(texts)]})
+            sets = [list(names) for names in self.model.predict(texts)]
+            return pd.DataFrame({LABELS: pd.Series(sets, index, dtype=object)})
         of_all = numbers_of(self.model, texts, output)
-        return pd.DataFrame(of_all, columns=list(self.model.label_names))
+        return pd.DataFrame(of_all, index, list(self.model.label_names))
 
 
 def _texts(model_input: Any) -> list[str]:

@@ -133,7 +133,9 @@ class _Figures:
 
     def __call__(self, prediction: EvalPrediction) -> dict[str, float]:
         """Figures by name."""
-        scores, targets = np.asarray(prediction.predictions), np.asarray(prediction.label_ids)
+        given = prediction.predictions  # of some networks hidden states come behind the scores
+        scores = np.asarray(given[0] if isinstance(given, tuple) else given)
+        targets = np.asarray(prediction.label_ids)
         metrics = MetricSet(scores.shape[1], empty=self.empty)
         metrics.update(targets > 0.5, scores, self._label_sets(scores))
         values = metrics.compute()

@@ -190,8 +190,8 @@ def bp_mll_loss(
 
     $$\ell(s, y) = \log \sum_{i \in P} \sum_{j \in N} w_i\,u_i\,w_j\,e^{s_j - s_i}$$
 
-    Only ranks. The log form is not bounded below; the plain form grows without the logarithm and
-    overflows for score differences beyond 88 in float32, as the formula does.
+    Only ranks. The log form is not bounded below; the plain form grows without the logarithm, and
+    is the dtype's largest number for score differences beyond 88 in float32.
 
     Args:
         scores: Shape (..., L).
@@ -225,7 +225,8 @@ def bp_mll_loss(
     if log:
         values = torch.where(log_sum < no_logarithm(log_sum.dtype), 0.0, log_sum)
     else:
-        largest = math.log(torch.finfo(log_sum.dtype).max)
+        dtype = torch.finfo(log_sum.dtype)
+        largest = (1 - dtype.eps) * math.log(dtype.max)  # which would else be rounded up
         values = torch.exp(held(log_sum, -math.inf, largest))
     return reduce(values, sample_weight, reduction)
 

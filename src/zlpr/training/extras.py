@@ -253,13 +253,15 @@ def adding(layer: nn.Module, step: Tensor) -> Iterator[None]:
 
 @contextlib.contextmanager
 def without_dropout(network: nn.Module) -> Iterator[None]:
-    """Evaluation mode for as long as the block lasts."""
-    training = network.training
+    """Evaluation mode for as long as the block lasts; then every part is back in its own."""
+    modes = [(module, module.training) for module in network.modules()]
     network.eval()
     try:
         yield
     finally:
-        network.train(training)
+        for module, training in modes:  # parents come first, and take their children along
+            if module.training != training:
+                module.train(training)
 
 
 def soften(loss: nn.Module, config: LinearConfig, num_labels: int) -> nn.Module:

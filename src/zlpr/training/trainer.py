@@ -1,5 +1,6 @@
 """transformers' Trainer, minimising the loss of each optimiser step's whole batch."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -67,6 +68,7 @@ class MultiLabelTrainer(Trainer):
         **options: Any,
     ) -> None:
         super().__init__(*arguments, **options)
+        self._refuse_ignored()
         extras = extras or Extras()
         if isinstance(loss, str):
             over_batch = registry.info(loss).over_batch
@@ -127,6 +129,20 @@ class MultiLabelTrainer(Trainer):
         collate: Any = self.data_collator
         return data, self._get_collator_with_removed_columns(collate, "training")
 
+    def _refuse_ignored(self) -> None:
+        """A Trainer's settings that this one would not look at are misunderstandings."""
+        instead = {
+            "compute_loss_func": (self.compute_loss_func, "give the loss as loss=…"),
+            "label_smoothing_factor": (
+                self.args.label_smoothing_factor,
+                "it is of single-label losses; say extras=Extras(label_smoothing=…)",
+            ),
+            "dataloader_drop_last": (self.args.dataloader_drop_last, "no sample is left out here"),
+        }
+        for name, (given, advice) in instead.items():
+            if given:
+                raise UserError(f"{name}: MultiLabelTrainer would not use it; {advice}")
+
     def _check_metrics(self) -> None:
         has_bound = bool(bound_of(self.loss).any()) or any(True for _ in self.loss.parameters())
         if has_bound and getattr(self.compute_metrics, "cuts_at_zero", False):
@@ -152,6 +168,7 @@ class MultiLabelTrainer(Trainer):
         own = sum(_count(batch) for batch in batches)
         total: Any = self.accelerator.reduce(torch.tensor(own, device=device), reduction="sum")
         self._step = _Step(batches)
+        self.loss.zero_grad()  # a Trainer does so for the model alone
         return batches, total
 
     def training_step(
@@ -310,7 +327,8 @@ class _EpochTeller(TrainerCallback):
         self.loss = loss
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        begin_epoch(self.loss, round(state.epoch or 0) + 1)
+        # A run that is taken up within an epoch begins with that one.
+        begin_epoch(self.loss, math.floor((state.epoch or 0.0) + 1e-6) + 1)
 
 
 @dataclass(frozen=True)
