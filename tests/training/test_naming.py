@@ -10,7 +10,7 @@ from zlpr.training.naming import LIFTS, Samples, choose_lift, count_of, recall_o
 
 
 def many_each(samples: int = 400, labels: int = 300) -> Dataset:
-    """A dozen labels a sample, of which few are frequent, told by thirty features that are noisy."""
+    """A dozen labels a sample, few of them frequent, told by thirty noisy features."""
     rng = np.random.default_rng(0)
     tells = rng.random((labels, 30)) < 0.1
     frequency = np.minimum(1.0, 6.0 / np.arange(1, labels + 1))

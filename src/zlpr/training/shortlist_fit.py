@@ -45,6 +45,7 @@ from zlpr.training.naming import (
 )
 from zlpr.training.selection import is_better, validation_metric
 from zlpr.training.shortlist import ShortlistConfig
+from zlpr.training.shortlist_checkpoint import SavedSolutions
 from zlpr.training.span_lbfgs import InSpan, minimise_in_span
 
 _log = logging.getLogger("zlpr.training")
@@ -98,14 +99,15 @@ def train_shortlist(
     unseen = Samples.of(inputs.validation, validation.labels)
     count = count_of(config.candidates, train.labels)
     lift = choose_lift(samples, unseen.features, unseen.labels, count)
-    fit = _Fit(samples, config, lift)
+    fit = _Fit(samples, config, lift, SavedSolutions(checkpoint, "path"))
     best = _best(fit, _Unseen(unseen, fit, count), tell)
     recall = recall_of(best.scores.labels, validation.labels)
     weight, bias = best.weight, best.bias
     if config.refit:
         labels = sparse.vstack([train.labels, validation.labels], format="csr")
         del fit, samples  # whose kernel would take its memory twice
-        fit = _Fit(with_names(Samples.of(inputs.both, labels), names), config, lift)
+        both = with_names(Samples.of(inputs.both, labels), names)
+        fit = _Fit(both, config, lift, SavedSolutions(checkpoint, "both"))
         weight, bias = fit.layer(fit.solve(best.regularisation, tell))
         tell.line("training and validation part", fit.value, fit.iterations, None)
     model = ShortlistModel(
@@ -285,8 +287,10 @@ def memory_of_fit(labels: Any, features: Any, config: ShortlistConfig) -> int:
 class _Fit:
     """One training set: its candidates, prior and kernel, which all regularisations share."""
 
-    def __init__(self, samples: Samples, config: ShortlistConfig, lift: float) -> None:
-        self.config, self.centroids = config, samples.centroids
+    def __init__(
+        self, samples: Samples, config: ShortlistConfig, lift: float, saved: SavedSolutions
+    ) -> None:
+        self.config, self.centroids, self.saved = config, samples.centroids, saved
         self.named_by = samples.lifted(lift)
         wanted = count_of(config.negatives, samples.labels)
         kept, negatives = _room(np.diff(samples.looked_at.indptr), wanted)
@@ -306,14 +310,17 @@ class _Fit:
     def solve(self, regularisation: float, tell: "_Teller") -> Vector:
         """The coefficients at a regularisation, starting from the last ones."""
         samples = self.features.shape[0]
-        found = minimise_in_span(
-            self.problem.value,
-            self.problem.slopes,
-            self.kernel,
-            self.weights,
-            regularisation,
-            callback=lambda step, value: tell.step(regularisation, step, value / samples),
-        )
+        found = self.saved.load(regularisation)
+        if found is None:
+            found = minimise_in_span(
+                self.problem.value,
+                self.problem.slopes,
+                self.kernel,
+                self.weights,
+                regularisation,
+                callback=lambda step, value: tell.step(regularisation, step, value / samples),
+            )
+            self.saved.save(regularisation, found)
         self.weights = found.weights
         self.value, self.iterations = found.value / samples, found.iterations
         return found.weights.coefficients
