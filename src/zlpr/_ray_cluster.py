@@ -46,6 +46,14 @@ def _check_reachable(address: str) -> None:
         raise UserError(f"no Ray cluster at {address}: {fault.strerror or fault}") from fault
 
 
+def told(fault: Any) -> str:
+    """A worker's own words where it said what was wrong, else the end of what Ray says."""
+    cause = getattr(fault, "cause", None)
+    while cause is not None and not isinstance(cause, UserError):
+        cause = getattr(cause, "cause", None) or cause.__cause__
+    return str(cause) if cause is not None else f"a Ray worker failed: {reason_of(fault)}"
+
+
 def reason_of(fault: Exception) -> str:
     """The last line of what Ray says, which is the remote error itself."""
     lines = str(fault).strip().splitlines()

@@ -4,7 +4,7 @@ import argparse
 import os
 import shlex
 import shutil
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from zlpr.cli._settings import add_settings, chosen_numbers, given_settings
 if TYPE_CHECKING:
     from zlpr.data import Columns, Dataset
     from zlpr.training import FitResult, Parts, TrainingConfig
+    from zlpr.training.block_workers import BlockWorkers
 
 EXAMPLE = "zlpr train reviews.csv --out reviews-model"
 
@@ -79,6 +80,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="discard an unfinished run into the same folder and start anew",
     )
+    parser.add_argument(
+        "--ray",
+        metavar="ADDRESS",
+        help="divide the training of the model shortlist among the workers of a Ray cluster, for "
+        "the same result; 'local' starts one",
+    )
+    parser.add_argument(
+        "--workers",
+        type=int,
+        metavar="N",
+        help="how many of the cluster's cores --ray takes (default: all)",
+    )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     add_settings(parser)
     add_reading_arguments(parser)
@@ -90,18 +103,21 @@ def run(args: argparse.Namespace) -> None:
     from zlpr.models.folder import claim_folder
     from zlpr.training.automatic import AUTO_MODEL
     from zlpr.training.fitting import check_settings, fit_parts
+    from zlpr.training.registry import trainer_of
 
     out = Path(args.out)
     if not out.name:
         raise UserError(f"--out {args.out!r}: give the folder a name")
     config = _config(args, None)  # so that a mistake shows before anything is read
     first = os.environ.get("RANK", "0") == "0"  # of torchrun's processes; the others only compute
-    with claim_folder(out, overwrite=args.overwrite) if first else nullcontext():
+    claimed = claim_folder(out, overwrite=args.overwrite) if first else nullcontext()
+    with claimed, _workers(args) as workers:
         if "tensorboard" in getattr(config, "report_to", ()):  # checkpoints' folders are removed
             os.environ.setdefault("TENSORBOARD_LOGGING_DIR", str(out.with_name(f"{out.name}.runs")))
         parts = _parts(args, config.seed)
         config = _config(args, parts)
         check_settings(parts.train, config)
+        trainer_of(config.model, workers)  # which refuses workers that it has no use for
         if first and not args.json:
             _describe(parts.train, parts.validation, parts.test)
             if args.model == AUTO_MODEL:
@@ -111,7 +127,9 @@ def run(args: argparse.Namespace) -> None:
         checkpoint, resumed = _checkpoint(out, args, first)
         quiet = args.json or not first
         with training_progress(config.choice_metric, resumed, quiet=quiet) as progress:
-            result = fit_parts(parts, config, checkpoint=checkpoint, progress=progress)
+            result = fit_parts(
+                parts, config, checkpoint=checkpoint, progress=progress, workers=workers
+            )
         if not first:
             return
         result.model.save(out, overwrite=args.overwrite)
@@ -138,6 +156,22 @@ def _config(args: argparse.Namespace, parts: "Parts | None") -> "TrainingConfig"
     if args.model == AUTO_MODEL:
         return possible(values)[0]
     return TrainingConfig.of({"model": args.model, **values})
+
+
+def _workers(args: argparse.Namespace) -> "AbstractContextManager[BlockWorkers | None]":
+    """Those of a cluster, where one is asked for and the model can use it."""
+    from zlpr.training.automatic import AUTO_MODEL
+    from zlpr.training.registry import check_divides
+
+    if args.workers is not None and (not args.ray or args.workers < 1):
+        raise UserError("--workers is for --ray, and at least 1")
+    if not args.ray:
+        return nullcontext()
+    if args.model != AUTO_MODEL:
+        check_divides(args.model)
+    from zlpr.integrations.ray import RayBlockWorkers
+
+    return RayBlockWorkers(args.ray, args.workers)
 
 
 def _parts(args: argparse.Namespace, seed: int) -> "Parts":

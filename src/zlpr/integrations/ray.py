@@ -3,7 +3,8 @@
     dataset.map_batches(Predictor, fn_constructor_args=["model"], compute=ActorPoolStrategy(size=4))
 
 Each worker loads the model folder once; the folder must be where every worker can read it.
-`predict_parts` is `zlpr predict --ray`: whole files, a part each, resumable.
+`predict_parts` is `zlpr predict --ray`: whole files, a part each, resumable. `RayBlockWorkers` are
+those of `zlpr train --ray`: `zlpr.training.fit(..., workers=)` divides a training among them.
 """
 
 import json
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from zlpr import __version__
 from zlpr._errors import UserError
-from zlpr._ray_cluster import connect, reason_of
+from zlpr._ray_cluster import connect, told
 from zlpr._typed_json import from_plain, to_plain
 from zlpr.data import Columns
 from zlpr.models import load
@@ -25,8 +26,9 @@ from zlpr.models.base import numbers_of
 from zlpr.models.folder import read_config
 from zlpr.models.registry import saved_as
 from zlpr.serving.batch_prediction import PartPredictor, Request, claimed, to_do
+from zlpr.training.ray_block_workers import RayBlockWorkers
 
-__all__ = ["Predictor", "predict_parts"]
+__all__ = ["Predictor", "RayBlockWorkers", "predict_parts"]
 
 
 class Predictor:
@@ -171,14 +173,6 @@ def _run(
             read_as = None if held is None else from_plain(Columns, held, "columns")
             done(named[row["source"]], read_as)
     except ray.exceptions.RayError as fault:
-        raise UserError(_told(fault)) from fault
+        raise UserError(told(fault)) from fault
     finally:
         ray.shutdown()
-
-
-def _told(fault: Any) -> str:
-    """A worker's own words where it said what was wrong, else the end of what Ray says."""
-    cause = getattr(fault, "cause", None)
-    while cause is not None and not isinstance(cause, UserError):
-        cause = getattr(cause, "cause", None) or cause.__cause__
-    return str(cause) if cause is not None else f"a Ray worker failed: {reason_of(fault)}"

@@ -39,7 +39,7 @@ def label_sums(features: Any, labels: Any, largest: int) -> "sparse.csr_array[An
 def keep_largest(
     matrix: "sparse.csr_array[Any]", largest: int, *, sizes: NDArray[Any] | None = None
 ) -> "sparse.csr_array[Any]":
-    """The entries of each row with the largest absolute values, so many at most.
+    """The entries of each row with the largest absolute values, so many at most, by column.
 
     Args:
         matrix: CSR.
@@ -52,7 +52,7 @@ def keep_largest(
     """
     pointer, chosen = matrix.indptr, []
     if np.diff(pointer).max(initial=0) <= largest:
-        return matrix
+        return matrix if matrix.has_sorted_indices else matrix.sorted_indices()
     sizes = np.abs(matrix.data) if sizes is None else sizes
     for first, last in zip(pointer[:-1].tolist(), pointer[1:].tolist(), strict=True):
         if last - first <= largest:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from zlpr.decoding import Features
     from zlpr.metrics import TopScores
     from zlpr.models.base import FittedModel
+    from zlpr.training.block_workers import BlockWorkers
     from zlpr.training.linear_features import ExtractedFeatures
 
 
@@ -83,7 +84,10 @@ TriedCallback = Callable[[Trained], None]
 
 
 class ModelTrainer(abc.ABC):
-    """Trains one kind of model; a class without state.
+    """Trains one kind of model; a class without state but for who computes.
+
+    Args:
+        workers: compute the blocks into which the training divides; None for this process.
 
     Attributes:
         packages: whose versions a run record names, beside those that every kind uses.
@@ -92,6 +96,7 @@ class ModelTrainer(abc.ABC):
         scores_all_labels: whether its models score every label of a sample, and not candidates.
         chooses: whether it picks among the settings' `alternatives` itself, by a shorter way than
             to train each of them from the beginning.
+        divides: whether its training divides into blocks for several workers.
     """
 
     packages: tuple[str, ...] = ()
@@ -99,6 +104,10 @@ class ModelTrainer(abc.ABC):
     resumes: bool = False
     scores_all_labels: bool = True
     chooses: bool = False
+    divides: bool = False
+
+    def __init__(self, workers: "BlockWorkers | None" = None) -> None:
+        self.workers = workers
 
     def faults(self, model: str) -> list[str]:
         """Why a model cannot be trained here, as far as that can be known before any data."""

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor, nn
 
-from zlpr.models.candidates import as_matrix, label_groups, score_cells, table_size
+from zlpr.models.candidates import as_matrix, label_groups, table_size
+from zlpr.training.block_workers import HERE, BlockWorkers
+from zlpr.training.divided_candidates import score_cells
 from zlpr.training.lbfgs import minimise
 from zlpr.training.objective import loss_and_slopes
 
@@ -84,6 +86,20 @@ class Cells:
         """Where each label's cells begin, and the last ones end, shape (labels + 1,)."""
         return np.searchsorted(self.labels, np.arange(self.num_labels + 1))
 
+    def of_labels(self, first: int, last: int) -> "Cells":
+        """The cells of a range of labels, which are counted from the first."""
+        if (first, last) == (0, self.num_labels):
+            return self
+        own = slice(self.starts[first], self.starts[last])
+        return Cells(
+            self.rows[own],
+            self.labels[own] - first,
+            self.positive[own],
+            self.places[own],
+            self.shape,
+            last - first,
+        )
+
     def spread(self, values: NDArray[Any]) -> Tensor:
         """A value per cell, as a matrix of shape (samples, width) with 0 where there is no cell."""
         matrix = np.zeros(self.shape, dtype=values.dtype)
@@ -155,7 +171,9 @@ class _Numbering:
         return shared, numbers[standing]
 
 
-def prior_products(features: Any, sums: Any, cells: Cells, labels: Any) -> Vector:
+def prior_products(
+    features: Any, sums: Any, cells: Cells, labels: Any, workers: BlockWorkers = HERE
+) -> Vector:
     """What each cell's sample has in common with the centroid of the label's *other* samples.
 
     A sample's own part in a centroid would tell what is to be learned. Where it is the label's
@@ -166,14 +184,15 @@ def prior_products(features: Any, sums: Any, cells: Cells, labels: Any) -> Vecto
         sums: of each label's samples, CSR of shape (labels, features).
         cells: which to compute.
         labels: the samples' own, CSR.
+        workers: compute the products.
     """
     squares = np.asarray(sums.multiply(sums).sum(axis=1), dtype=np.float64)[cells.labels]
-    products = score_cells(features, sums, cells.rows, cells.labels).astype(np.float64)
+    products = score_cells(features, sums, cells.rows, cells.labels, workers).astype(np.float64)
     stored = sparse.csr_array((np.ones_like(sums.data), sums.indices, sums.indptr), sums.shape)
     squared = sparse.csr_array(features.multiply(features))
     own = np.zeros(len(cells.rows))
     own[cells.positive] = score_cells(
-        squared, stored, cells.rows[cells.positive], cells.labels[cells.positive]
+        squared, stored, cells.rows[cells.positive], cells.labels[cells.positive], workers
     )
     others = np.where(cells.positive, products - own, products)
     length = np.where(cells.positive, squares - 2 * products + own, squares)

@@ -18,12 +18,14 @@ from zlpr.metrics import LabelFrequencies, label_report
 from zlpr.models.base import FittedModel, TrainingRecord
 from zlpr.models.registry import kind_of
 from zlpr.training.base import (
+    ModelTrainer,
     ProgressCallback,
     ReadInputs,
     Trained,
     TrainingProgress,
     TriedCallback,
 )
+from zlpr.training.block_workers import BlockWorkers
 from zlpr.training.checkpoints import describe_run
 from zlpr.training.config import TrainingConfig
 from zlpr.training.judging import ScoredPart, judge
@@ -75,6 +77,7 @@ def fit(
     test: Dataset | None = None,
     checkpoint: Path | None = None,
     progress: ProgressCallback | None = None,
+    workers: BlockWorkers | None = None,
 ) -> FitResult:
     """Train a model, fit its decoding rule and its calibrator on validation, and judge it.
 
@@ -87,6 +90,8 @@ def fit(
         checkpoint: folder where a killed run leaves its state and a new one resumes from;
             None keeps no state.
         progress: called with each step as it happens.
+        workers: among whom the training is divided, for the same result, such as
+            `zlpr.integrations.ray.RayBlockWorkers`; for the model shortlist.
 
     Returns:
         The model, ready to predict and to save with its figures, and how it came to be.
@@ -96,7 +101,7 @@ def fit(
     given = {"train": train, "validation": validation, "test": test}
     sources = {name: part for name, part in given.items() if part is not None}
     parts = Parts(train, validation, test, sources, "published", config.seed)
-    return fit_parts(parts, config, checkpoint=checkpoint, progress=progress)
+    return fit_parts(parts, config, checkpoint=checkpoint, progress=progress, workers=workers)
 
 
 def fit_parts(
@@ -108,6 +113,7 @@ def fit_parts(
     checkpoint: Path | None = None,
     progress: ProgressCallback | None = None,
     tried: TriedCallback | None = None,
+    workers: BlockWorkers | None = None,
 ) -> FitResult:
     """As `fit`, on divided data.
 
@@ -121,17 +127,18 @@ def fit_parts(
         progress: as in `fit`.
         tried: called with each fit from which validation picks, before any is made once more on
             both parts; where nothing is to be picked, with the one.
+        workers: as in `fit`.
     """
     started = time.perf_counter()
     check_data(parts, config)
-    trainer = trainer_of(config.model)
+    trainer = trainer_of(config.model, workers)
     inputs = inputs or trainer.read(parts.train, parts.validation, config)
-    check_memory(parts, config, inputs)
+    check_memory(parts, config, inputs, workers)
     try:
         if config.choose and not trainer.chooses:
-            trained = _train_all(parts, config, inputs, checkpoint, progress, tried)
+            trained = _train_all(trainer, parts, config, inputs, checkpoint, progress, tried)
         else:
-            trained = _train(parts, config, inputs, checkpoint, progress, tried)
+            trained = _train(trainer, parts, config, inputs, checkpoint, progress, tried)
             if tried is not None and not trainer.chooses:
                 tried(trained)
     except NotFiniteError:
@@ -173,6 +180,7 @@ def hierarchy_of(train: Dataset) -> tuple[list[list[int]] | None, Ancestors | No
 
 
 def _train(
+    trainer: ModelTrainer,
     parts: Parts,
     config: TrainingConfig,
     inputs: ReadInputs,
@@ -180,7 +188,7 @@ def _train(
     progress: ProgressCallback | None,
     tried: TriedCallback | None = None,
 ) -> Trained:
-    return trainer_of(config.model).train(
+    return trainer.train(
         parts.train,
         parts.validation,
         config,
@@ -193,6 +201,7 @@ def _train(
 
 
 def _train_all(
+    trainer: ModelTrainer,
     parts: Parts,
     config: TrainingConfig,
     inputs: ReadInputs,
@@ -206,7 +215,7 @@ def _train_all(
     history: list[TrainingProgress] = []
     for number, candidate in enumerate(config.alternatives()):
         own = None if checkpoint is None else checkpoint / f"candidate-{number}"
-        trained = _train(parts, candidate, inputs, own, progress)
+        trained = _train(trainer, parts, candidate, inputs, own, progress)
         history += trained.history
         labels = trained.validation_labels
         labels = parts.validation.labels if labels is None else labels
@@ -279,9 +288,11 @@ BYTES_A_SCORE = 32
 """Of memory for each score of a part, with probabilities, ranks and what rules are fitted by."""
 
 
-def check_memory(parts: Parts, config: TrainingConfig, inputs: Any) -> None:
+def check_memory(
+    parts: Parts, config: TrainingConfig, inputs: Any, workers: BlockWorkers | None = None
+) -> None:
     """Refuse a training that would not fit into memory, with numbers and a way out."""
-    trainer, labels = trainer_of(config.model), parts.train.num_labels
+    trainer, labels = trainer_of(config.model, workers), parts.train.num_labels
     needed = trainer.memory(parts.train, config, inputs)
     if trainer.scores_all_labels:
         judged = [len(part) for part in (parts.validation, parts.test) if part is not None]

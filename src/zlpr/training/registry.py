@@ -2,11 +2,13 @@
 
 from typing import TYPE_CHECKING
 
+from zlpr._errors import UserError
 from zlpr._lazy import load_object
 from zlpr.models.registry import available, kind_of
 
 if TYPE_CHECKING:
     from zlpr.training.base import ModelTrainer
+    from zlpr.training.block_workers import BlockWorkers
     from zlpr.training.config import TrainingConfig
 
 # A kind's settings and its trainer, as "module:name". The modules load nothing heavy by
@@ -33,10 +35,30 @@ _TRAINERS = {
 }
 
 
-def trainer_of(model: str) -> "ModelTrainer":
-    """What trains a model, given as a user names it."""
-    trainer: ModelTrainer = load_object(_TRAINERS[kind_of(model).name])()
+def trainer_of(model: str, workers: "BlockWorkers | None" = None) -> "ModelTrainer":
+    """What trains a model, given as a user names it.
+
+    Args:
+        model: such as "linear" or "hf:NAME".
+        workers: among whom the training is divided; None for this process alone.
+
+    Raises:
+        UserError: workers, for a kind whose training does not divide.
+    """
+    if workers is not None:
+        check_divides(model)
+    trainer: ModelTrainer = load_object(_TRAINERS[kind_of(model).name])(workers)
     return trainer
+
+
+def check_divides(model: str) -> None:
+    """Refuse a model whose training workers cannot divide among them."""
+    dividing = [name for name, trainer in _TRAINERS.items() if load_object(trainer).divides]
+    if kind_of(model).name not in dividing:
+        raise UserError(
+            f"model {model} is trained by one process; a Ray cluster (--ray) is for the model "
+            f"{' or '.join(dividing)}"
+        )
 
 
 def config_of(model: str) -> "type[TrainingConfig]":

@@ -91,6 +91,7 @@ class ShortlistTrainer(ModelTrainer):
     """Centroids of the labels, and weights of each over the samples that it is a candidate of."""
 
     scores_all_labels = False
+    divides = True
 
     def reading(self, config: ShortlistConfig) -> str:
         """Features are learned from the texts by these settings alone."""
@@ -108,7 +109,8 @@ class ShortlistTrainer(ModelTrainer):
         """The kernel's features, the solver's vectors, and the weights."""
         from zlpr.training.shortlist_fit import memory_of_fit
 
-        return memory_of_fit(train.labels, inputs.train, config)
+        kernel_here = self.workers is None or not self.workers.elsewhere
+        return memory_of_fit(train.labels, inputs.train, config, kernel=kernel_here)
 
     def train(
         self,
@@ -123,8 +125,16 @@ class ShortlistTrainer(ModelTrainer):
         tried: TriedCallback | None = None,
     ) -> Trained:
         """Fit at one regularisation, or at the best that validation finds."""
+        from zlpr.training.block_workers import HERE
         from zlpr.training.shortlist_fit import train_shortlist
 
         return train_shortlist(
-            train, validation, config, inputs, run=run, checkpoint=checkpoint, progress=progress
+            train,
+            validation,
+            config,
+            inputs,
+            run=run,
+            checkpoint=checkpoint,
+            progress=progress,
+            workers=self.workers or HERE,
         )

@@ -16,16 +16,13 @@ from zlpr.metrics import TopScores
 from zlpr.models.base import TrainingRecord
 from zlpr.models.candidates import (
     SAMPLE_FEATURES,
-    blocks_of,
     keep_largest,
-    nearest,
-    score_cells,
 )
 from zlpr.models.shortlist import ShortlistModel
 from zlpr.training.base import ProgressCallback, Trained, TrainingProgress
+from zlpr.training.block_workers import HERE, BlockWorkers
 from zlpr.training.candidate_cells import (
     CONSTANT,
-    CandidateKernel,
     CandidateLoss,
     Cells,
     Vector,
@@ -33,6 +30,8 @@ from zlpr.training.candidate_cells import (
     prior_products,
 )
 from zlpr.training.checkpoints import claim
+from zlpr.training.divided_candidates import nearest, score_cells
+from zlpr.training.label_blocks import LabelBlocks
 from zlpr.training.linear_features import ExtractedFeatures, extract_features
 from zlpr.training.loss import bound_of, check_finite, create_loss
 from zlpr.training.naming import (
@@ -59,9 +58,6 @@ FEWEST_FEATURES, FEWEST_NEGATIVES = 30, 10
 REGULARISATION, WEAKER, STRONGER = 0.1, (0.03, 0.01), (0.3, 1.0, 3.0, 10.0)
 # How firmly weights and centroids keep to their own sum where validation has few samples.
 BLEND_PENALTY = 1.0
-# A weight below this share of its label's largest is left out: of 2,271 a label 290 to 560 stay
-# (German records), with scores that rank as well or better.
-PRUNED_BELOW = 0.05
 
 
 def read_sparse(train: Dataset, validation: Dataset, config: ShortlistConfig) -> ExtractedFeatures:
@@ -84,11 +80,13 @@ def train_shortlist(
     run: Mapping[str, Any],
     checkpoint: Path | None = None,
     progress: ProgressCallback | None = None,
+    workers: BlockWorkers = HERE,
 ) -> Trained:
     """Fit the weights at one regularisation, or at the best that validation finds.
 
     With `config.refit` the model that is given has been trained once more, on both parts, at what
     was chosen; the scores of the validation part are those of the model that had not seen it.
+    `workers` name candidates, and hold the kernel and make the weights of a range of labels each.
     """
     if checkpoint is not None:
         claim(checkpoint, run)
@@ -99,7 +97,7 @@ def train_shortlist(
     unseen = Samples.of(inputs.validation, validation.labels)
     count = count_of(config.candidates, train.labels)
     lift = choose_lift(samples, unseen.features, unseen.labels, count)
-    fit = _Fit(samples, config, lift, SavedSolutions(checkpoint, "path"))
+    fit = _Fit(samples, config, lift, SavedSolutions(checkpoint, "path"), workers)
     best = _best(fit, _Unseen(unseen, fit, count), tell)
     recall = recall_of(best.scores.labels, validation.labels)
     weight, bias = best.weight, best.bias
@@ -107,7 +105,7 @@ def train_shortlist(
         labels = sparse.vstack([train.labels, validation.labels], format="csr")
         del fit, samples  # whose kernel would take its memory twice
         both = with_names(Samples.of(inputs.both, labels), names)
-        fit = _Fit(both, config, lift, SavedSolutions(checkpoint, "both"))
+        fit = _Fit(both, config, lift, SavedSolutions(checkpoint, "both"), workers)
         weight, bias = fit.layer(fit.solve(best.regularisation, tell))
         tell.line("training and validation part", fit.value, fit.iterations, None)
     model = ShortlistModel(
@@ -143,8 +141,8 @@ class _Unseen:
     """The validation part's candidates, which a fit at any regularisation is judged on."""
 
     def __init__(self, samples: Samples, fit: "_Fit", count: int) -> None:
-        self.truth, self.features = samples.labels, samples.features
-        self.named = nearest(self.features, fit.named_by, count)
+        self.truth, self.features, self.workers = samples.labels, samples.features, fit.workers
+        self.named = nearest(self.features, fit.named_by, count, self.workers)
         self.rows, self.places = np.nonzero(self.named >= 0)
         self.labels = self.named[self.rows, self.places]
         self.cells = Cells.of_candidates(self.named, self.truth)
@@ -153,7 +151,7 @@ class _Unseen:
 
     def products(self, weight: Any) -> Vector:
         """Of each candidate's sample and the label's weights."""
-        return score_cells(self.features, weight, self.rows, self.labels)
+        return score_cells(self.features, weight, self.rows, self.labels, self.workers)
 
     def blend(self, loss: Any, learned: Vector) -> "tuple[Blend, TopScores]":
         """How much the centroids count beside the weights, and the scores of both together."""
@@ -266,56 +264,66 @@ def _room(lengths: Any, negatives: int) -> tuple[int, int]:
 _BYTES_OF_ENTRY, _BYTES_OF_CELL, _BYTES_OF_FEATURE = 22, 360, 24
 
 
-def memory_of_fit(labels: Any, features: Any, config: ShortlistConfig) -> int:
+def memory_of_fit(
+    labels: Any, features: Any, config: ShortlistConfig, *, kernel: bool = True
+) -> int:
     """Bytes that a fit takes beside its inputs, by an estimate.
 
     Args:
         labels: of the training samples, CSR.
         features: of the same, CSR.
         config: says how many negatives a sample may have.
+        kernel: whether it is held here, and not by the machines of a cluster.
     """
     samples, num_labels = labels.shape
     lengths = np.diff(features.indptr)
     kept, negatives = _room(lengths, count_of(config.negatives, labels))
     cells = samples * min(negatives + labels.nnz / max(samples, 1), num_labels)
     entries = cells * float(np.minimum(lengths, kept).mean()) if samples else 0.0
-    return int(
-        _BYTES_OF_ENTRY * entries + _BYTES_OF_CELL * cells + _BYTES_OF_FEATURE * features.nnz
-    )
+    held = _BYTES_OF_ENTRY * entries if kernel else 0.0
+    return int(held + _BYTES_OF_CELL * cells + _BYTES_OF_FEATURE * features.nnz)
 
 
 class _Fit:
     """One training set: its candidates, prior and kernel, which all regularisations share."""
 
     def __init__(
-        self, samples: Samples, config: ShortlistConfig, lift: float, saved: SavedSolutions
+        self,
+        samples: Samples,
+        config: ShortlistConfig,
+        lift: float,
+        saved: SavedSolutions,
+        workers: BlockWorkers,
     ) -> None:
-        self.config, self.centroids, self.saved = config, samples.centroids, saved
+        self.config, self.centroids = config, samples.centroids
+        self.saved, self.workers = saved, workers
         self.named_by = samples.lifted(lift)
         wanted = count_of(config.negatives, samples.labels)
         kept, negatives = _room(np.diff(samples.looked_at.indptr), wanted)
-        self.features = keep_largest(samples.looked_at, kept)
-        near = nearest(samples.looked_at, self.named_by, negatives)
+        features = keep_largest(samples.looked_at, kept)
+        near = nearest(samples.looked_at, self.named_by, negatives, workers)
         self.cells = Cells.of(near, samples.labels)
         self.loss = create_loss(config, samples.labels, reduction="none")
-        products = prior_products(samples.looked_at, samples.sums, self.cells, samples.labels)
+        products = prior_products(
+            samples.looked_at, samples.sums, self.cells, samples.labels, workers
+        )
         slope, self.bias = fit_mix(self.loss, self.cells, [products], (0.0, 0.0))
         self.slope = max(slope, 0.0)
         offset = (self.slope * products + self.bias).astype(np.float32)
         self.problem = CandidateLoss(self.loss, self.cells, offset)
-        self.kernel = CandidateKernel(self.features, self.cells)
+        self.blocks = LabelBlocks(features, self.cells, self.centroids, self.slope, workers)
         self.weights = InSpan(np.zeros_like(offset), np.zeros_like(offset))
         self.value, self.iterations = 0.0, 0
 
     def solve(self, regularisation: float, tell: "_Teller") -> Vector:
         """The coefficients at a regularisation, starting from the last ones."""
-        samples = self.features.shape[0]
+        samples = self.cells.shape[0]
         found = self.saved.load(regularisation)
         if found is None:
             found = minimise_in_span(
                 self.problem.value,
                 self.problem.slopes,
-                self.kernel,
+                self.blocks.product,
                 self.weights,
                 regularisation,
                 callback=lambda step, value: tell.step(regularisation, step, value / samples),
@@ -328,20 +336,7 @@ class _Fit:
     def layer(self, coefficients: Vector) -> tuple[Any, Vector]:
         """Weights and biases of all labels, for scores that are cut at 0."""
         check_finite(self.value, self.config)
-        return self._weight(coefficients), self._biases(coefficients)
-
-    def _weight(self, coefficients: Vector) -> Any:
-        """`slope * centroid + sum of coefficient * sample` of each label, pruned, CSR."""
-        by_label = sparse.csr_array(
-            (coefficients, self.cells.rows, self.cells.starts),
-            shape=(self.cells.num_labels, self.features.shape[0]),
-        )
-        blocks = []
-        for first, last in blocks_of(by_label, np.diff(self.features.indptr)):
-            summed = sparse.csr_array(by_label[first:last] @ self.features)
-            prior = np.float32(self.slope) * self.centroids[first:last]
-            blocks.append(_pruned(sparse.csr_array(summed + prior)))
-        return sparse.csr_array(sparse.vstack(blocks, format="csr"), dtype=np.float32)
+        return self.blocks.weights(coefficients), self._biases(coefficients)
 
     def _biases(self, coefficients: Vector) -> Vector:
         sums = np.bincount(self.cells.labels, coefficients, self.cells.num_labels)
@@ -349,15 +344,6 @@ class _Fit:
             np.float32
         )
         return found
-
-
-def _pruned(weight: Any) -> Any:
-    """Weights without those that are small beside their label's largest."""
-    largest = abs(weight).max(axis=1).toarray().ravel()
-    kept = np.abs(weight.data) >= PRUNED_BELOW * np.repeat(largest, np.diff(weight.indptr))
-    weight.data *= kept
-    weight.eliminate_zeros()
-    return weight
 
 
 def _unscaled(model: ShortlistModel, scale: Any) -> ShortlistModel:

@@ -1,0 +1,84 @@
+"""Kernel and weights of very many labels, divided by labels."""
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from zlpr.models.candidates import blocks_of
+from zlpr.training.block_workers import BlockWorkers, cut
+from zlpr.training.candidate_cells import CandidateKernel, Cells, Vector
+from zlpr.training.divided_candidates import rows_between
+
+# A weight below this share of its label's largest is left out: of 2,271 a label 290 to 560 stay
+# (German records), with scores that rank as well or better.
+PRUNED_BELOW = 0.05
+
+
+class LabelBlocks:
+    """The kernel and the weights of all labels, each worker those of a range.
+
+    Args:
+        features: of the samples, CSR.
+        cells: which the coefficients are of.
+        centroids: CSR of shape (labels, features), which the weights start from.
+        slope: by which they are multiplied.
+        workers: compute.
+    """
+
+    def __init__(
+        self, features: Any, cells: Cells, centroids: Any, slope: float, workers: BlockWorkers
+    ) -> None:
+        entries = np.cumsum(np.diff(features.indptr)[cells.rows], dtype=np.int64)
+        ranges = cut(np.concatenate([[0], entries])[cells.starts], workers.count)
+        shared = workers.share(features)
+        self._cells = [(cells.starts[first], cells.starts[last]) for first, last in ranges]
+        self._held = workers.hold(
+            LabelBlock,
+            [
+                (shared, cells.of_labels(*labels), rows_between(centroids, *labels), slope)
+                for labels in ranges
+            ],
+        )
+
+    def product(self, vector: Vector) -> Vector:
+        """Of the kernel with a number per cell."""
+        return np.concatenate(self._call("product", vector))
+
+    def weights(self, coefficients: Vector) -> Any:
+        """`slope * centroid + sum of coefficient * sample` of each label, pruned, CSR."""
+        blocks = self._call("weights", coefficients)
+        return sparse.csr_array(sparse.vstack(blocks, format="csr"), dtype=np.float32)
+
+    def _call(self, method: str, vector: Vector) -> list[Any]:
+        return self._held(method, [(vector[first:last],) for first, last in self._cells])
+
+
+class LabelBlock:
+    """The kernel and the weights of some labels; the arguments are those of `LabelBlocks`."""
+
+    def __init__(self, features: Any, cells: Cells, centroids: Any, slope: float) -> None:
+        self.features, self.cells, self.centroids, self.slope = features, cells, centroids, slope
+        self.product = CandidateKernel(features, cells)
+
+    def weights(self, coefficients: Vector) -> Any:
+        """Of these labels, pruned, CSR."""
+        by_label = sparse.csr_array(
+            (coefficients, self.cells.rows, self.cells.starts),
+            shape=(self.cells.num_labels, self.features.shape[0]),
+        )
+        blocks = []
+        for first, last in blocks_of(by_label, np.diff(self.features.indptr)):
+            summed = sparse.csr_array(by_label[first:last] @ self.features)
+            prior = np.float32(self.slope) * self.centroids[first:last]
+            blocks.append(_pruned(sparse.csr_array(summed + prior)))
+        return sparse.csr_array(sparse.vstack(blocks, format="csr"), dtype=np.float32)
+
+
+def _pruned(weight: Any) -> Any:
+    """Weights without those that are small beside their label's largest."""
+    largest = abs(weight).max(axis=1).toarray().ravel()
+    kept = np.abs(weight.data) >= PRUNED_BELOW * np.repeat(largest, np.diff(weight.indptr))
+    weight.data *= kept
+    weight.eliminate_zeros()
+    return weight
