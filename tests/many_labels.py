@@ -1,9 +1,12 @@
 """Texts with many labels, each told by words of its own."""
 
+from typing import Any
+
 import numpy as np
 from scipy import sparse
 
 from zlpr.data import Dataset
+from zlpr.training import FitResult
 
 FILLERS = ("and", "near", "old", "small", "the", "with")
 
@@ -31,3 +34,17 @@ def _word(number: int) -> str:
     """A word of its own for every number."""
     letters = "bcdfghklmn"
     return "".join(f"{letters[int(digit)]}{'aeiou'[int(digit) % 5]}" for digit in f"{number:04d}")
+
+
+def bits(result: FitResult) -> bytes:
+    """All numbers of a fitted model, and those that validation saw of it."""
+    model: Any = result.model
+    matrices = [model.weight, model.centroids]
+    arrays = [
+        *(array for matrix in matrices for array in (matrix.data, matrix.indices, matrix.indptr)),
+        model.bias,
+        result.validation.scores.labels,
+        result.validation.scores.scores,
+        np.array([line.loss for line in result.history]),
+    ]
+    return b"".join(array.tobytes() for array in arrays)

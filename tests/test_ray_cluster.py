@@ -1,7 +1,7 @@
 import pytest
 
 from zlpr import UserError
-from zlpr._ray_cluster import connect, reason_of
+from zlpr._ray_cluster import connect, reason_of, told
 
 pytest.importorskip("ray", reason="the extra that this is for")
 
@@ -15,3 +15,11 @@ def test_where_nobody_answers_is_said_at_once():
 def test_the_last_line_of_a_remote_error_is_its_reason():
     assert reason_of(ValueError("Traceback\n  at worker\nKeyError: 'text'\n")) == "KeyError: 'text'"
     assert reason_of(ValueError()) == "ValueError"
+
+
+def test_what_a_worker_says_is_told():
+    class RemoteError(Exception):
+        cause = UserError("part-3.parquet: no column 'text'")
+
+    assert told(RemoteError("long")) == "part-3.parquet: no column 'text'"
+    assert told(Exception("one\ntwo")) == "a Ray worker failed: two"

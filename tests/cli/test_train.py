@@ -19,6 +19,7 @@ from zlpr.data import Columns, demo, load
 from zlpr.metrics import evaluate
 from zlpr.metrics.table import in_words
 from zlpr.training import divide, linear_checkpoint
+from zlpr.training.block_workers import InProcess
 
 
 @pytest.fixture(scope="module")
@@ -336,6 +337,64 @@ def test_a_setting_of_another_model_is_named_as_a_flag(tmp_path, capsys):
         "model linear has no setting --max-length; embed:NAME_OR_PATH and hf:NAME_OR_PATH have"
         in capsys.readouterr().err
     )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--model", "linear", "--ray", "local"], "model linear is trained by one process; a Ray"),
+        (["--ray", "local"], "(--ray) is for the model shortlist"),  # two labels are for linear
+        (["--model", "shortlist", "--workers", "2"], "--workers is for --ray, and at least 1"),
+        (["--model", "shortlist", "--ray", "local", "--workers", "0"], "and at least 1"),
+        (["--model", "shortlist", "--ray", "127.0.0.1:1"], "no Ray cluster at 127.0.0.1:1"),
+    ],
+)
+def test_a_cluster_that_cannot_be_used_is_one_line(
+    tmp_path, arguments, message, capsys, monkeypatch
+):
+    if "local" in arguments:
+        monkeypatch.setattr("zlpr.training.ray_block_workers.RayBlockWorkers", FakeCluster)
+    else:
+        pytest.importorskip("ray", reason="which looks for the cluster")
+    data = write_rows(tmp_path / "rows.csv", 120)
+    assert main(["train", data, "--out", str(tmp_path / "m"), *arguments]) == 2
+    assert message in capsys.readouterr().err.strip().splitlines()[-1]
+    assert not (tmp_path / "m").exists()
+
+
+def test_without_ray_the_extra_is_named(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    command = ["train", "demo", "--out", str(tmp_path / "m"), "--model", "shortlist"]
+    assert main([*command, "--ray", "local"]) == 2
+    assert "zlpr[ray]" in capsys.readouterr().err
+
+
+class FakeCluster(InProcess):
+    """Stands for one of Ray, of two workers."""
+
+    asked = ()
+
+    def __init__(self, address, count=None):
+        super().__init__(2)
+        FakeCluster.asked = (address, count)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *fault):
+        FakeCluster.asked += ("left",)
+
+
+def test_a_cluster_trains_the_same_model(file, tmp_path, monkeypatch):
+    monkeypatch.setattr("zlpr.training.ray_block_workers.RayBlockWorkers", FakeCluster)
+    here, there = tmp_path / "here", tmp_path / "there"
+    settings = ["--model", "shortlist", "--regularisation", "0.1"]
+    assert main(["train", str(file), *settings, "--out", str(here)]) == 0
+    cluster = ["--ray", "auto", "--workers", "2"]
+    assert main(["train", str(file), *settings, *cluster, "--out", str(there)]) == 0
+    assert FakeCluster.asked == ("auto", 2, "left")
+    saved = "model.safetensors"
+    assert (there / saved).read_bytes() == (here / saved).read_bytes()
 
 
 def test_a_checkpoint_that_is_refused_is_not_gone_on_with(file, tmp_path, capsys):

@@ -49,6 +49,17 @@ def test_the_kernel_is_that_of_samples_with_the_same_label(problem, table, monke
     np.testing.assert_allclose(kernel(vector), whole @ vector, rtol=1e-4, atol=1e-4)
 
 
+def test_cells_of_some_labels_are_those_of_all_together(problem):
+    _, _, cells, _ = problem
+    parts = [cells.of_labels(0, 2), cells.of_labels(2, 2), cells.of_labels(2, 6)]
+    assert [part.num_labels for part in parts] == [2, 0, 4]
+    for name in ("rows", "positive", "places"):
+        joined = np.concatenate([getattr(part, name) for part in parts])
+        np.testing.assert_array_equal(joined, getattr(cells, name))
+    np.testing.assert_array_equal(parts[0].labels, cells.labels[: len(parts[0].labels)])
+    np.testing.assert_array_equal(parts[2].labels + 2, cells.labels[len(parts[0].labels) :])
+
+
 def test_the_prior_leaves_a_sample_out_of_its_own_centroid(problem):
     features, labels, cells, _ = problem
     sums = candidates.label_sums(features, labels, 25)

@@ -169,7 +169,7 @@ def _workers(args: argparse.Namespace) -> "AbstractContextManager[BlockWorkers |
         return nullcontext()
     if args.model != AUTO_MODEL:
         check_divides(args.model)
-    from zlpr.integrations.ray import RayBlockWorkers
+    from zlpr.training.ray_block_workers import RayBlockWorkers
 
     return RayBlockWorkers(args.ray, args.workers)
 

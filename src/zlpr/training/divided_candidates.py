@@ -11,7 +11,7 @@ from zlpr.training.block_workers import BlockWorkers, cut
 
 
 def rows_between(matrix: Any, first: int, last: int) -> "sparse.csr_array[Any]":
-    """A range of rows that shares the matrix's memory."""
+    """A range of rows; one of all rows shares the matrix's memory."""
     start, end = matrix.indptr[first], matrix.indptr[last]
     entries = (matrix.data[start:end], matrix.indices[start:end])
     pointer = matrix.indptr[first : last + 1] - start
