@@ -18,13 +18,16 @@ def rows_between(matrix: Any, first: int, last: int) -> "sparse.csr_array[Any]":
     return sparse.csr_array((*entries, pointer), shape=(last - first, matrix.shape[1]))
 
 
+def joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    """Arrays one after another; one alone is not copied."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
 def nearest(features: Any, centroids: Any, count: int, workers: BlockWorkers) -> NDArray[np.int64]:
     """As `zlpr.models.candidates.nearest`, each worker for some of the samples."""
     shared = workers.share(centroids)
     parts = [rows_between(features, *rows) for rows in cut(features.indptr, workers.count)]
-    return np.concatenate(
-        workers.run(candidates.nearest, [(part, shared, count) for part in parts])
-    )
+    return joined(workers.run(candidates.nearest, [(part, shared, count) for part in parts]))
 
 
 def score_cells(
@@ -38,4 +41,4 @@ def score_cells(
     shared = (workers.share(features), workers.share(weight))
     ranges = cut(np.arange(len(rows) + 1), workers.count)
     blocks = [(*shared, rows[first:last], labels[first:last]) for first, last in ranges]
-    return np.concatenate(workers.run(candidates.score_cells, blocks))
+    return joined(workers.run(candidates.score_cells, blocks))

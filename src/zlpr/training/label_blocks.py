@@ -8,7 +8,7 @@ from scipy import sparse
 from zlpr.models.candidates import blocks_of
 from zlpr.training.block_workers import BlockWorkers, cut
 from zlpr.training.candidate_cells import CandidateKernel, Cells, Vector
-from zlpr.training.divided_candidates import rows_between
+from zlpr.training.divided_candidates import joined, rows_between
 
 # A weight below this share of its label's largest is left out: of 2,271 a label 290 to 560 stay
 # (German records), with scores that rank as well or better.
@@ -43,7 +43,7 @@ class LabelBlocks:
 
     def product(self, vector: Vector) -> Vector:
         """Of the kernel with a number per cell."""
-        return np.concatenate(self._call("product", vector))
+        return joined(self._call("product", vector))
 
     def weights(self, coefficients: Vector) -> Any:
         """`slope * centroid + sum of coefficient * sample` of each label, pruned, CSR."""
