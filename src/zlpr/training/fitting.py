@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zlpr import decoding
 from zlpr._ancestors import Ancestors
@@ -25,7 +25,6 @@ from zlpr.training.base import (
     TrainingProgress,
     TriedCallback,
 )
-from zlpr.training.block_workers import BlockWorkers
 from zlpr.training.checkpoints import describe_run
 from zlpr.training.config import TrainingConfig
 from zlpr.training.judging import ScoredPart, judge
@@ -38,6 +37,9 @@ from zlpr.training.selection import (
     is_better,
     validation_metric,
 )
+
+if TYPE_CHECKING:
+    from zlpr.training.block_workers import BlockWorkers
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ def fit(
     test: Dataset | None = None,
     checkpoint: Path | None = None,
     progress: ProgressCallback | None = None,
-    workers: BlockWorkers | None = None,
+    workers: "BlockWorkers | None" = None,
 ) -> FitResult:
     """Train a model, fit its decoding rule and its calibrator on validation, and judge it.
 
@@ -113,7 +115,7 @@ def fit_parts(
     checkpoint: Path | None = None,
     progress: ProgressCallback | None = None,
     tried: TriedCallback | None = None,
-    workers: BlockWorkers | None = None,
+    workers: "BlockWorkers | None" = None,
 ) -> FitResult:
     """As `fit`, on divided data.
 
@@ -289,7 +291,7 @@ BYTES_A_SCORE = 32
 
 
 def check_memory(
-    parts: Parts, config: TrainingConfig, inputs: Any, workers: BlockWorkers | None = None
+    parts: Parts, config: TrainingConfig, inputs: Any, workers: "BlockWorkers | None" = None
 ) -> None:
     """Refuse a training that would not fit into memory, with numbers and a way out."""
     trainer, labels = trainer_of(config.model, workers), parts.train.num_labels
