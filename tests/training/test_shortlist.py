@@ -7,8 +7,10 @@ from zlpr import load
 from zlpr._errors import UserError
 from zlpr.data import Dataset, Hierarchy
 from zlpr.models.answers import answer
-from zlpr.training import TrainingConfig, fit
-from zlpr.training.shortlist_fit import REGULARISATIONS, recall_of
+from zlpr.training import TrainingConfig, fit, shortlist_fit
+from zlpr.training.naming import recall_of
+from zlpr.training.shortlist_fit import REGULARISATION, STRONGER, WEAKER
+from zlpr.training.span_lbfgs import minimise_in_span
 
 TEST = many_labels.make(80, seed=1)
 
@@ -26,7 +28,7 @@ def test_it_learns_many_labels_with_each_of_its_losses(loss):
     assert result.figures["test"]["micro_f1"] > 0.9
     assert result.figures["test"]["precision_at_1"] > 0.95
     assert result.chosen["recall_of_candidates"] > 0.95
-    assert result.chosen["regularisation"] in REGULARISATIONS
+    assert result.chosen["regularisation"] in (REGULARISATION, *WEAKER, *STRONGER)
     assert [line.stage for line in result.history][-1] == "training and validation part"
 
 
@@ -48,6 +50,36 @@ def test_the_scores_that_validation_saw_are_the_models_own():
 def test_a_fit_is_the_same_each_time():
     first, second = (fit_many(regularisation=0.1, refit=False) for _ in range(2))
     np.testing.assert_array_equal(first.test.scores.scores, second.test.scores.scores)
+
+
+def test_a_killed_run_goes_on_to_the_same_bits(tmp_path, monkeypatch):
+    data = many_labels.make()
+    train, validation = data.select(np.arange(200)), data.select(np.arange(200, 240))
+    config = TrainingConfig(model="shortlist")
+    solved = []
+
+    def solve(*problem, **settings):
+        solved.append(problem[4])
+        return minimise_in_span(*problem, **settings)
+
+    monkeypatch.setattr(shortlist_fit, "minimise_in_span", solve)
+    whole = fit(train, validation, config)
+    all_of_them = solved.copy()
+
+    def die_after_the_second(line):
+        if line.metric is not None and len(solved) == len(all_of_them) + 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(train, validation, config, checkpoint=tmp_path, progress=die_after_the_second)
+    solved.clear()
+    resumed = fit(train, validation, config, checkpoint=tmp_path)
+    assert solved == all_of_them[2:]
+    assert [line.loss for line in resumed.history] == [line.loss for line in whole.history]
+    np.testing.assert_array_equal(
+        resumed.model.predict_scores(TEST.texts).scores,
+        whole.model.predict_scores(TEST.texts).scores,
+    )
 
 
 def test_names_that_are_words_are_training_texts_and_numbers_are_not():

@@ -111,7 +111,7 @@ def nearest(features: Any, centroids: Any, count: int) -> NDArray[np.int64]:
     return found
 
 
-def as_matrix(candidates: NDArray[np.int64], num_labels: int) -> "sparse.csr_array[Any]":
+def as_matrix(candidates: NDArray[np.integer[Any]], num_labels: int) -> "sparse.csr_array[Any]":
     """Candidates as ones of a matrix of shape (samples, labels).
 
     Args:

@@ -30,9 +30,10 @@ class ShortlistConfig(TrainingConfig):
         regularisation: `r` in `sum of losses + r/2 |W - prior|^2`; None chooses on validation.
         refit: whether the weights are fitted once more, on training and validation part together.
         features: how text is read.
-        candidates: labels of a sample that are scored when it is predicted.
-        negatives: labels nearest to a training sample that the loss sets against its own; fewer
-            where there are so many samples that the kernel would grow too large.
+        candidates: labels of a sample that are scored when it is predicted; None for ten times as
+            many as the training samples have on average, and 50 at least.
+        negatives: labels nearest to a training sample that the loss sets against its own, None for
+            as many; fewer where there are so many samples that the kernel would grow too large.
         label_texts: whether a label's name is one more training text of that label; "auto" where
             the names are found to name their labels.
     """
@@ -42,11 +43,17 @@ class ShortlistConfig(TrainingConfig):
         True, "train once more at the end, on training and validation data together"
     )
     features: FeatureConfig = field(default_factory=FeatureConfig)
-    candidates: int = setting(
-        50, "how many candidate labels of each sample are scored", metavar="N"
+    candidates: int | None = setting(
+        None,
+        "how many candidate labels of each sample are scored (default: ten times as many as "
+        "samples have, and 50 at least)",
+        metavar="N",
     )
-    negatives: int = setting(
-        50, "how many of the nearest other labels a training sample is contrasted with", metavar="N"
+    negatives: int | None = setting(
+        None,
+        "how many of the nearest other labels a training sample is contrasted with (default: as "
+        "many as candidates by default)",
+        metavar="N",
     )
     label_texts: LabelTexts = setting(
         "auto",

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,10 @@ from zlpr.metrics import TopScores
 from zlpr.models.base import TrainingRecord
 from zlpr.models.candidates import (
     SAMPLE_FEATURES,
-    as_matrix,
     blocks_of,
     keep_largest,
-    label_sums,
     nearest,
     score_cells,
-    unit_rows,
 )
 from zlpr.models.shortlist import ShortlistModel
 from zlpr.training.base import ProgressCallback, Trained, TrainingProgress
@@ -38,27 +35,33 @@ from zlpr.training.candidate_cells import (
 from zlpr.training.checkpoints import claim
 from zlpr.training.linear_features import ExtractedFeatures, extract_features
 from zlpr.training.loss import bound_of, check_finite, create_loss
+from zlpr.training.naming import (
+    Samples,
+    choose_lift,
+    count_of,
+    name_features,
+    recall_of,
+    with_names,
+)
 from zlpr.training.selection import is_better, validation_metric
 from zlpr.training.shortlist import ShortlistConfig
+from zlpr.training.shortlist_checkpoint import SavedSolutions
 from zlpr.training.span_lbfgs import InSpan, minimise_in_span
 
 _log = logging.getLogger("zlpr.training")
 
-# Entries of a label's centroid that are kept: the rest is many small numbers.
-CENTROID_ENTRIES = 200
 # Entries of the kernel's features, eight bytes each, that samples share, and what each has at least
 # where there are very many. Negatives gain more than features do, so these give way first.
 MOST_ENTRIES, FEWEST_ENTRIES = 32 * 2**20, 400
 FEWEST_FEATURES, FEWEST_NEGATIVES = 30, 10
-# The regularisations that are tried, as long as validation improves.
-REGULARISATIONS = (0.1, 0.03, 0.01)
+# The regularisation that is tried first, and those that follow as long as validation improves: the
+# weaker ones, and where these do not help, the stronger.
+REGULARISATION, WEAKER, STRONGER = 0.1, (0.03, 0.01), (0.3, 1.0, 3.0, 10.0)
 # How firmly weights and centroids keep to their own sum where validation has few samples.
 BLEND_PENALTY = 1.0
 # A weight below this share of its label's largest is left out: of 2,271 a label 290 to 560 stay
 # (German records), with scores that rank as well or better.
 PRUNED_BELOW = 0.05
-# Names name their labels where this share of them finds its own among so many nearest labels.
-NAMES_FOUND, AMONG_NEAREST = 0.25, 10
 
 
 def read_sparse(train: Dataset, validation: Dataset, config: ShortlistConfig) -> ExtractedFeatures:
@@ -70,14 +73,6 @@ def read_sparse(train: Dataset, validation: Dataset, config: ShortlistConfig) ->
             "take the model linear"
         )
     return extracted
-
-
-@dataclass(frozen=True, eq=False)
-class _Samples:
-    """What weights are fitted to: features and labels, names of labels among them."""
-
-    features: Any
-    labels: Any
 
 
 def train_shortlist(
@@ -98,30 +93,29 @@ def train_shortlist(
     if checkpoint is not None:
         claim(checkpoint, run)
     tell = _Teller(config, progress)
-    names = _name_features(train, inputs, config)
-    fit = _Fit(_with_names(_Samples(inputs.train, train.labels), names), config)
-    tried = REGULARISATIONS if config.regularisation is None else (config.regularisation,)
-    unseen = _Unseen(validation, inputs.validation, fit)
-    best = _attempt(fit, unseen, tried[0], tell)
-    for value in tried[1:]:
-        attempt = _attempt(fit, unseen, value, tell)
-        if not is_better(config.choice_metric, attempt.metric, best.metric):
-            break
-        best = attempt
+    samples = Samples.of(inputs.train, train.labels)
+    names = name_features(samples, train, inputs, config)
+    samples = with_names(samples, names)
+    unseen = Samples.of(inputs.validation, validation.labels)
+    count = count_of(config.candidates, train.labels)
+    lift = choose_lift(samples, unseen.features, unseen.labels, count)
+    fit = _Fit(samples, config, lift, SavedSolutions(checkpoint, "path"))
+    best = _best(fit, _Unseen(unseen, fit, count), tell)
     recall = recall_of(best.scores.labels, validation.labels)
     weight, bias = best.weight, best.bias
     if config.refit:
-        labels = sparse.csr_array(sparse.vstack([train.labels, validation.labels], format="csr"))
-        del fit  # whose kernel would take its memory twice
-        fit = _Fit(_with_names(_Samples(inputs.both, labels), names), config)
+        labels = sparse.vstack([train.labels, validation.labels], format="csr")
+        del fit, samples  # whose kernel would take its memory twice
+        both = with_names(Samples.of(inputs.both, labels), names)
+        fit = _Fit(both, config, lift, SavedSolutions(checkpoint, "both"))
         weight, bias = fit.layer(fit.solve(best.regularisation, tell))
         tell.line("training and validation part", fit.value, fit.iterations, None)
     model = ShortlistModel(
         train.label_names,
-        fit.centroids,
+        fit.named_by,
         best.blend.weight_of(fit, weight),
         best.blend.bias_of(bias),
-        _candidates(config, train.labels),
+        count,
         inputs.text_features,
         record=TrainingRecord(loss=config.loss),
     )
@@ -135,6 +129,8 @@ def train_shortlist(
         chosen={
             "regularisation": best.regularisation,
             "share_of_centroids": best.blend.centroid,
+            "candidates": count,
+            "lift_of_frequent_labels": lift,
             "recall_of_candidates": recall,
         },
         validation_scores=best.scores,
@@ -146,10 +142,9 @@ def train_shortlist(
 class _Unseen:
     """The validation part's candidates, which a fit at any regularisation is judged on."""
 
-    def __init__(self, validation: Dataset, read: Any, fit: "_Fit") -> None:
-        self.truth = validation.labels
-        self.features = sparse.csr_array(read, dtype=np.float32)
-        self.named = nearest(self.features, fit.centroids, _candidates(fit.config, self.truth))
+    def __init__(self, samples: Samples, fit: "_Fit", count: int) -> None:
+        self.truth, self.features = samples.labels, samples.features
+        self.named = nearest(self.features, fit.named_by, count)
         self.rows, self.places = np.nonzero(self.named >= 0)
         self.labels = self.named[self.rows, self.places]
         self.cells = Cells.of_candidates(self.named, self.truth)
@@ -180,6 +175,22 @@ class _Attempt:
     bias: Vector
     blend: "Blend"
     scores: TopScores
+
+
+def _best(fit: "_Fit", unseen: _Unseen, tell: "_Teller") -> _Attempt:
+    """The regularisation that is asked for, or the best of a path that goes on until it turns."""
+    if fit.config.regularisation is not None:
+        return _attempt(fit, unseen, fit.config.regularisation, tell)
+    best = _attempt(fit, unseen, REGULARISATION, tell)
+    for path in (WEAKER, STRONGER):
+        for value in path:
+            attempt = _attempt(fit, unseen, value, tell)
+            if not is_better(fit.config.choice_metric, attempt.metric, best.metric):
+                break
+            best = attempt
+        if best.regularisation != REGULARISATION:
+            break
+    return best
 
 
 def _attempt(fit: "_Fit", unseen: _Unseen, regularisation: float, tell: "_Teller") -> _Attempt:
@@ -232,29 +243,23 @@ class Blend:
         return np.float32(self.weight) * bias + np.float32(self.bias)
 
 
-def recall_of(candidates: Any, labels: Any) -> float:
-    """The share of the samples' labels that are among their candidates; 1 where there are none.
-
-    Args:
-        candidates: label indices of shape (samples, k), -1 for none.
-        labels: the samples' own, CSR.
-    """
-    if labels.nnz == 0:
-        return 1.0
-    there = as_matrix(candidates, labels.shape[1])
-    return float(there.multiply(labels).nnz / labels.nnz)
-
-
-def _room(samples: int, negatives: int) -> tuple[int, int]:
+def _room(lengths: Any, negatives: int) -> tuple[int, int]:
     """Features of a sample that its cells keep, and its negatives, within the kernel's entries.
 
+    Args:
+        lengths: how many features each sample has.
+        negatives: how many it is to have.
+
     Examples:
-        >>> _room(5_000, 50), _room(20_000, 50), _room(1_000_000, 50)
-        ((134, 50), (33, 50), (30, 13))
+        >>> [_room(np.full(n, 100), 50) for n in (5_000, 20_000, 1_000_000)]
+        [(134, 50), (33, 50), (30, 13)]
+        >>> _room(np.full(20_000, 5), 200)  # short ones have room for more
+        (30, 200)
     """
-    entries = max(MOST_ENTRIES // max(samples, 1), FEWEST_ENTRIES)
+    entries = max(MOST_ENTRIES // max(len(lengths), 1), FEWEST_ENTRIES)
     features = min(max(entries // negatives, FEWEST_FEATURES), SAMPLE_FEATURES)
-    return features, min(max(entries // features, FEWEST_NEGATIVES), negatives)
+    held = max(float(np.minimum(lengths, features).mean()) if len(lengths) else 0.0, 1.0)
+    return features, min(max(int(entries / held), FEWEST_NEGATIVES), negatives)
 
 
 # Bytes that a fit takes for each entry of the kernel, each cell, and each feature of a sample.
@@ -270,9 +275,10 @@ def memory_of_fit(labels: Any, features: Any, config: ShortlistConfig) -> int:
         config: says how many negatives a sample may have.
     """
     samples, num_labels = labels.shape
-    kept, negatives = _room(samples, config.negatives)
+    lengths = np.diff(features.indptr)
+    kept, negatives = _room(lengths, count_of(config.negatives, labels))
     cells = samples * min(negatives + labels.nnz / max(samples, 1), num_labels)
-    entries = cells * float(np.minimum(np.diff(features.indptr), kept).mean()) if samples else 0.0
+    entries = cells * float(np.minimum(lengths, kept).mean()) if samples else 0.0
     return int(
         _BYTES_OF_ENTRY * entries + _BYTES_OF_CELL * cells + _BYTES_OF_FEATURE * features.nnz
     )
@@ -281,19 +287,18 @@ def memory_of_fit(labels: Any, features: Any, config: ShortlistConfig) -> int:
 class _Fit:
     """One training set: its candidates, prior and kernel, which all regularisations share."""
 
-    def __init__(self, samples: _Samples, config: ShortlistConfig) -> None:
-        self.config = config
-        whole = sparse.csr_array(samples.features, dtype=np.float32)
-        features = keep_largest(whole, SAMPLE_FEATURES)
-        labels = sparse.csr_array(samples.labels)
-        sums = label_sums(features, labels, CENTROID_ENTRIES)
-        self.centroids = unit_rows(sums)
-        kept, negatives = _room(len(samples.labels.indptr) - 1, config.negatives)
-        self.features = keep_largest(features, kept)
-        near = nearest(features, self.centroids, negatives)
-        self.cells = Cells.of(near, labels)
-        self.loss = create_loss(config, labels, reduction="none")
-        products = prior_products(features, sums, self.cells, labels)
+    def __init__(
+        self, samples: Samples, config: ShortlistConfig, lift: float, saved: SavedSolutions
+    ) -> None:
+        self.config, self.centroids, self.saved = config, samples.centroids, saved
+        self.named_by = samples.lifted(lift)
+        wanted = count_of(config.negatives, samples.labels)
+        kept, negatives = _room(np.diff(samples.looked_at.indptr), wanted)
+        self.features = keep_largest(samples.looked_at, kept)
+        near = nearest(samples.looked_at, self.named_by, negatives)
+        self.cells = Cells.of(near, samples.labels)
+        self.loss = create_loss(config, samples.labels, reduction="none")
+        products = prior_products(samples.looked_at, samples.sums, self.cells, samples.labels)
         slope, self.bias = fit_mix(self.loss, self.cells, [products], (0.0, 0.0))
         self.slope = max(slope, 0.0)
         offset = (self.slope * products + self.bias).astype(np.float32)
@@ -305,14 +310,17 @@ class _Fit:
     def solve(self, regularisation: float, tell: "_Teller") -> Vector:
         """The coefficients at a regularisation, starting from the last ones."""
         samples = self.features.shape[0]
-        found = minimise_in_span(
-            self.problem.value,
-            self.problem.slopes,
-            self.kernel,
-            self.weights,
-            regularisation,
-            callback=lambda step, value: tell.step(regularisation, step, value / samples),
-        )
+        found = self.saved.load(regularisation)
+        if found is None:
+            found = minimise_in_span(
+                self.problem.value,
+                self.problem.slopes,
+                self.kernel,
+                self.weights,
+                regularisation,
+                callback=lambda step, value: tell.step(regularisation, step, value / samples),
+            )
+            self.saved.save(regularisation, found)
         self.weights = found.weights
         self.value, self.iterations = found.value / samples, found.iterations
         return found.weights.coefficients
@@ -352,58 +360,11 @@ def _pruned(weight: Any) -> Any:
     return weight
 
 
-def _candidates(config: ShortlistConfig, labels: Any) -> int:
-    """How many candidates a sample has: never more than there are labels."""
-    return min(config.candidates, int(labels.shape[1]))
-
-
 def _unscaled(model: ShortlistModel, scale: Any) -> ShortlistModel:
     """The same candidates and scores of features as they were before they were scaled."""
     for matrix in (model.centroids, model.weight):
         matrix.data /= scale[matrix.indices]
     return model
-
-
-def _name_features(train: Dataset, inputs: ExtractedFeatures, config: ShortlistConfig) -> Any:
-    """Features of the labels' names, zeros for those that are no training texts; None for none."""
-    if inputs.text_features is None or config.label_texts == "no":
-        return None
-    features = sparse.csr_array(inputs.text_features.transform(list(train.label_names)))
-    if config.label_texts == "yes" or _name_their_labels(features, inputs.train, train.labels):
-        return features
-    return None
-
-
-def _name_their_labels(names: Any, features: Any, labels: Any) -> bool:
-    """Whether names, read as texts, are near the samples of their own labels."""
-    seen = np.flatnonzero(np.asarray(labels.sum(axis=0)).ravel())
-    read = seen[np.diff(names.indptr)[seen] > 0]
-    if 2 * len(read) < len(seen):
-        return False
-    drawn = np.random.default_rng(0).permutation(read)[:1000]
-    sums = label_sums(sparse.csr_array(features, dtype=np.float32), labels, CENTROID_ENTRIES)
-    near = nearest(names[drawn], unit_rows(sums), AMONG_NEAREST)
-    found = bool((near == drawn[:, None]).any(axis=1).mean() >= NAMES_FOUND)
-    if found:
-        _log.info("the labels' names name them: each is one more training text of its label")
-    return found
-
-
-def _with_names(samples: _Samples, names: Any) -> _Samples:
-    """The samples, and the names of the labels that some of them have as samples of their own."""
-    if names is None:
-        return samples
-    seen = np.asarray(samples.labels.sum(axis=0)).ravel() > 0
-    rows = np.flatnonzero(seen & (np.diff(names.indptr) > 0))
-    own = sparse.csr_array(
-        (np.ones(len(rows), dtype=bool), rows, np.arange(len(rows) + 1)),
-        shape=(len(rows), samples.labels.shape[1]),
-    )
-    return replace(
-        samples,
-        features=sparse.csr_array(sparse.vstack([samples.features, names[rows]], format="csr")),
-        labels=sparse.csr_array(sparse.vstack([samples.labels, own], format="csr")),
-    )
 
 
 class _Teller:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 Vector: TypeAlias = NDArray[np.float32]
 
 MEMORY = 6
-TOLERANCE, MAX_ITERATIONS = 1e-3, 40
+TOLERANCE, MAX_ITERATIONS = 1e-3, 100
 # Iterations in a row that gain too little before a fit ends: one alone may be a short step of a
 # search that soon finds a long one.
 PATIENCE = 3
