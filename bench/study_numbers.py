@@ -256,9 +256,18 @@ CLAIMS = (
 
 
 def judge_claim(part: Part, metric: str, champion: str, *, chosen: bool) -> str:
-    """What becomes of a claim that one of the five is best at the own bound."""
-    if not part.sets:
+    """What becomes of a claim that one of the five is best at the own bound.
+
+    Where a part does not have all of them, which ones it lacks.
+    """
+    if not part.sets or champion not in part.losses:
         return "not run"
+    lacking = ", ".join(loss for loss in FIVE if loss not in part.losses)
+    found = _judge_among_those_run(part, metric, champion, chosen=chosen)
+    return f"{found}, without {lacking}" if lacking else found
+
+
+def _judge_among_those_run(part: Part, metric: str, champion: str, *, chosen: bool) -> str:
     column = Column(metrics.info(metric), "own")
     name = tuned(part, champion) if chosen else champion
     duels = [

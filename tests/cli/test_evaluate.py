@@ -252,6 +252,27 @@ def test_numbers_of_labels_that_the_model_lacks_are_refused_or_dropped(tmp_path,
     assert "left out 1 label of 1 unknown kind: '7'" in captured.err
 
 
+def test_what_stands_above_a_label_that_is_dropped_is_counted_or_said_to_be_lost(tmp_path, capsys):
+    table, strange = tmp_path / "a.csv", tmp_path / "b.csv"
+    rows = [("goal", "sport/football"), ("song", "art/music")] * 50
+    lines = (f"{text} {number},{label}\n" for number, (text, label) in enumerate(rows))
+    table.write_text("text,labels\n" + "".join(lines))
+    strange.write_text("text,labels\ngoal,sport/football\nserve,sport/tennis\n")
+    model, above = str(tmp_path / "model"), ["--hierarchy-separator", "/"]
+    assert main(["train", str(table), "--out", model, "--regularisation", "0.1", *above]) == 0
+    capsys.readouterr()
+
+    def support(*told):
+        drop = ["--unknown-labels", "drop", "--json", *told]
+        assert main(["evaluate", model, str(strange), *drop]) == 0
+        captured = capsys.readouterr()
+        found = {row["label"]: row["support"] for row in json.loads(captured.out)["labels"]}
+        return found["sport"], "what stands above these is left out, too" in captured.err
+
+    assert support() == (1, True)
+    assert support(*above) == (2, False)
+
+
 def test_many_labels_have_figures_by_frequency_and_propensity(place, capsys, monkeypatch):
     monkeypatch.setattr(judging, "MANY_LABELS", 2)
     command = ["evaluate", str(place / "m"), str(place / "test.jsonl")]

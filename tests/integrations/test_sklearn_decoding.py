@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.metrics import f1_score, label_ranking_loss
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import ClassifierChain
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -24,8 +25,14 @@ LINEAR = OneVsRestClassifier(LogisticRegression())
 
 @pytest.mark.parametrize(
     "base",
-    [LINEAR, OneVsRestClassifier(GaussianNB()), KNeighborsClassifier(), RandomForestClassifier(5)],
-    ids=["decision_function", "predict_proba", "neighbours", "forest"],
+    [
+        LINEAR,
+        OneVsRestClassifier(GaussianNB()),
+        KNeighborsClassifier(),
+        RandomForestClassifier(5),
+        ClassifierChain(LogisticRegression()),
+    ],
+    ids=["decision_function", "predict_proba", "neighbours", "forest", "chain"],
 )
 def test_it_wraps_whatever_has_scores(base):
     model = DecodedClassifier(base, rule="threshold", cv=3).fit(X, Y)
@@ -35,6 +42,21 @@ def test_it_wraps_whatever_has_scores(base):
     plain = DecodedClassifier(base, rule="zero", cv=3).fit(X, Y)
     if not isinstance(base, RandomForestClassifier):  # which is drawn anew; a tie is no label
         assert np.array_equal(plain.predict(X), plain.estimator_.predict(X))
+
+
+@pytest.mark.parametrize("labels", [1, 4])
+def test_sparse_labels_are_those_of_the_dense_ones_whatever_the_classifier_takes(labels):
+    base = DecodedClassifier(KNeighborsClassifier(), "threshold", cv=3)
+    dense = base.fit(X, Y[:, :labels]).predict(X)
+    assert np.array_equal(base.fit(X, csr_array(Y[:, :labels])).predict(X), dense)
+
+
+def test_a_label_that_a_fold_does_not_have_costs_nothing():
+    rare = Y.copy()
+    rare[:, 0], rare[:, 1] = np.arange(len(Y)) == 3, 1
+    model = DecodedClassifier(KNeighborsClassifier(1), "threshold", cv=4).fit(X, rare)
+    assert np.array_equal(model.predict(X), rare)
+    assert (scores_of(model, X)[:, 1] == np.inf).all()
 
 
 def test_the_rule_is_fitted_on_scores_of_samples_unseen():

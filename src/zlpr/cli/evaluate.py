@@ -118,6 +118,7 @@ def _read(model: "FittedModel", args: argparse.Namespace) -> "Dataset":
     above = model.hierarchy
     data = load_data(args.data, args, like, may_be_flat=above is not None)
     data = with_model_names(data, model, like)
+    is_flat = above is not None and data.hierarchy is None
     if above is not None:
         data = data.with_ancestors(above)
     divided, note = divide_again(data, model.record.data)
@@ -135,6 +136,12 @@ def _read(model: "FittedModel", args: argparse.Namespace) -> "Dataset":
         ) from None
     for note in aligned.notes[len(data.notes) :]:
         say(f"note: {note}", error=True)
+        if is_flat:
+            say(
+                "note: what stands above these is left out, too, for the model does not know it; "
+                "--hierarchy or --hierarchy-separator tells it",
+                error=True,
+            )
     return aligned
 
 

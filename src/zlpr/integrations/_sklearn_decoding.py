@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.model_selection import cross_val_predict
 from sklearn.utils import get_tags
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
@@ -82,6 +83,7 @@ class DecodedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # 
             **fit_params: for the classifier's `fit`, such as `sample_weight`, which the rule does
                 not look at.
         """
+        y = y.toarray() if hasattr(y, "toarray") else y  # which few classifiers take sparse
         is_indicator = type_of_target(y, input_name="y").startswith("multilabel")
         self.rule_ = self._fit_rule(X, y, fit_params) if is_indicator else None
         self.estimator_ = clone(self.estimator).fit(X, y, **fit_params)
@@ -93,21 +95,14 @@ class DecodedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # 
         return self
 
     def _fit_rule(self, X: Any, y: Any, fit_params: dict[str, Any]) -> decoding.Rule:
-        method = _method(self.estimator)
-        y = y.toarray() if hasattr(y, "toarray") else y  # cross_val_predict takes no sparse labels
+        _method(self.estimator)  # or an error, before anything is fitted
         scores = cross_val_predict(
-            clone(self.estimator),
-            X,
-            y,
-            cv=self.cv,
-            n_jobs=self.n_jobs,
-            method=method,
-            params=fit_params,
+            _Scoring(self.estimator), X, y, cv=self.cv, n_jobs=self.n_jobs, params=fit_params
         )
         names = decoding.by_preference(decoding.rules_of_scores())
         return decoding.choose(
             y,
-            as_scores(scores, method),
+            scores,
             self.metric,
             rules=names if self.rule == "auto" else (self.rule,),
             empty=self.empty,
@@ -135,6 +130,33 @@ class DecodedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
+        tags.input_tags = get_tags(self.estimator).input_tags
+        return tags
+
+
+class _Scoring(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier that predicts its scores: `cross_val_predict` takes these as they are.
+
+    Of other methods it puts the columns in order by classes, and fails for those of a
+    `ClassifierChain`.
+    """
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+
+    def fit(self, X: Any, y: Any, **fit_params: Any) -> Self:
+        self.estimator_ = clone(self.estimator).fit(X, y, **fit_params)
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        return scores_of(self.estimator_, X)
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        to_fit = MethodMapping().add(caller="fit", callee="fit")
+        return MetadataRouter(owner=self).add(estimator=self.estimator, method_mapping=to_fit)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
         tags.input_tags = get_tags(self.estimator).input_tags
         return tags
 
@@ -197,16 +219,13 @@ def _method(estimator: Any) -> str:
 
 def scores_of(estimator: Any, X: Any) -> NDArray[np.float64]:
     """A classifier's scores, shape (samples, labels), cut at 0: log-odds for probabilities."""
+    if isinstance(estimator, DecodedClassifier):  # whose classes are those of the indicator
+        estimator = estimator.estimator_
     method = _method(estimator)
-    return as_scores(getattr(estimator, method)(X), method)
-
-
-def as_scores(values: Any, method: str) -> NDArray[np.float64]:
-    """What a classifier's method gave, as scores of shape (samples, labels)."""
-    if isinstance(values, list):  # an array (samples, 2) per label, as of forests
-        if any(np.asarray(part).shape[1] != 2 for part in values):
-            raise ValueError("a label is always 0 or always 1 in what the classifier was fitted on")
-        values = np.stack([np.asarray(part)[:, 1] for part in values], axis=1)
+    values = getattr(estimator, method)(X)
+    if isinstance(values, list):  # an array (samples, classes) per label, as of forests
+        parts = zip(values, estimator.classes_, strict=True)
+        values = np.stack([_of_class_one(np.asarray(part), own) for part, own in parts], axis=1)
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 2:
         raise ValueError(f"{method} gave the shape {array.shape}, expected (samples, labels)")
@@ -214,3 +233,12 @@ def as_scores(values: Any, method: str) -> NDArray[np.float64]:
         with np.errstate(divide="ignore"):
             return np.log(array) - np.log1p(-array)
     return array
+
+
+def _of_class_one(chances: NDArray[Any], classes: Any) -> NDArray[Any]:
+    """The probabilities of a label, also where it was always 0 or always 1 in training."""
+    if chances.shape[1] == 2:
+        return chances[:, 1]
+    if np.shape(classes) != (1,):
+        raise ValueError("a label is always 0 or always 1 in what the classifier was fitted on")
+    return np.full(len(chances), float(classes[0]))

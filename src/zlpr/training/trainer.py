@@ -79,6 +79,7 @@ class MultiLabelTrainer(Trainer):
         self.loss: nn.Module = module.to(self.args.device)
         if hasattr(self.loss, "begin_epoch"):
             self.add_callback(_EpochTeller(self.loss))
+        self.add_callback(_FreshGradients(self.loss))
         self._check_metrics()
         if not self.args.batch_eval_metrics:
             self.compute_metrics = _LossBeside(self.compute_metrics, self.loss, self.args.device)
@@ -168,7 +169,6 @@ class MultiLabelTrainer(Trainer):
         own = sum(_count(batch) for batch in batches)
         total: Any = self.accelerator.reduce(torch.tensor(own, device=device), reduction="sum")
         self._step = _Step(batches)
-        self.loss.zero_grad()  # a Trainer does so for the model alone
         return batches, total
 
     def training_step(
@@ -318,6 +318,19 @@ class MultiLabelTrainer(Trainer):
         blocks = self.accelerator.gather(filled).split(most)
         whole = torch.cat([block[:count] for block, count in zip(blocks, sizes, strict=True)])
         return whole, sum(sizes[: self.accelerator.process_index])
+
+
+class _FreshGradients(TrainerCallback):
+    """Lets go of the gradients of what a loss learns, as a Trainer does of the model's alone."""
+
+    def __init__(self, loss: nn.Module) -> None:
+        self.loss = loss
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.loss.zero_grad()
+
+    def on_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.loss.zero_grad()
 
 
 class _EpochTeller(TrainerCallback):
