@@ -2,8 +2,9 @@
 
     python bench/memory.py [--json]
 
-Each fit has a process of its own, on random sparse features with three labels per sample. The peak
-is of the resident size, beyond what was there before the fit. A training is refused where the
+Each fit has a process of its own, on random sparse features with three labels per sample; those of
+encoders (BERT with random weights) go through two batches of texts that are all equally long. The
+peak is of the resident size, beyond what was there before the fit. A training is refused where the
 estimate exceeds what is free: it should be near the peak, and rather above it.
 """
 
@@ -11,6 +12,7 @@ import argparse
 import json
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +35,8 @@ FITS = (
     ("shortlist", 20_000, 50_000, 2_000),
     ("shortlist", 60_000, 100_000, 20_000),
 )
+# Hidden units, layers, samples of a batch, tokens of a text.
+FINE_TUNINGS = ((384, 6, 32, 128), (384, 6, 8, 512), (768, 12, 8, 128))
 SETTINGS = {
     "linear": {"regularisation": 10.0, "refit": False},
     "powerset": {"regularisation": 10.0},
@@ -47,25 +51,35 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--fit", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--fine-tuning", nargs=4, type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.fit:
         print(json.dumps(measure(args.fit[0], *map(int, args.fit[1:]))))
         return 0
-    found = [json.loads(in_a_process(map(str, one))) for one in FITS]
+    if args.fine_tuning:
+        print(json.dumps(measure_fine_tuning(*args.fine_tuning)))
+        return 0
+    found = [json.loads(in_a_process("--fit", map(str, one))) for one in FITS]
+    tuned = [json.loads(in_a_process("--fine-tuning", map(str, one))) for one in FINE_TUNINGS]
     if args.json:
-        print(json.dumps(found, indent=2))
+        print(json.dumps(found + tuned, indent=2))
         return 0
     print(f"{'kind':<10}{'samples':>9}{'features':>10}{'labels':>8}{'estimate':>11}{'peak':>9}")
     for row in found:
         sizes = f"{row['samples']:>9,}{row['features']:>10,}{row['labels']:>8,}"
         estimate, peak = (f"{row[name] / 1e6:,.0f} MB" for name in ("estimate", "peak"))
         print(f"{row['kind']:<10}{sizes}{estimate:>11}{peak:>9}")
+    print(f"{'units':>9}{'layers':>10}{'batch':>8}{'tokens':>9}{'estimate':>11}{'peak':>9}")
+    for row in tuned:
+        sizes = f"{row['units']:>9,}{row['layers']:>10,}{row['batch']:>8,}{row['tokens']:>9,}"
+        estimate, peak = (f"{row[name] / 1e6:,.0f} MB" for name in ("estimate", "peak"))
+        print(f"{sizes}{estimate:>11}{peak:>9}")
     return 0
 
 
-def in_a_process(arguments) -> str:
+def in_a_process(option, arguments) -> str:
     """What this script prints for one fit."""
-    command = [sys.executable, __file__, "--fit", *arguments]
+    command = [sys.executable, __file__, option, *arguments]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
@@ -82,6 +96,47 @@ def measure(kind: str, samples: int, features: int, labels: int) -> dict[str, ob
     fit(train, validation, config)
     sizes = {"kind": kind, "samples": samples, "features": features, "labels": labels}
     return {**sizes, "estimate": estimate, "peak": resident("VmHWM") - before}
+
+
+def measure_fine_tuning(units: int, layers: int, batch: int, tokens: int) -> dict[str, object]:
+    """The estimate for a fine-tuning of two batches, and the memory that it takes."""
+    import torch
+
+    torch.set_num_threads(1)
+    train, validation = (texts_of(n, tokens) for n in (2 * batch, 16))
+    with tempfile.TemporaryDirectory() as folder:
+        config = encoder_config(Path(folder) / "small", 32, 1, batch)
+        fit(train, validation, config)  # loads what is loaded lazily
+        config = encoder_config(Path(folder) / "asked", units, layers, batch)
+        estimate = estimated(train, validation, config)
+        before = resident("VmRSS")
+        Path("/proc/self/clear_refs").write_text("5")
+        fit(train, validation, config)
+    sizes = {"units": units, "layers": layers, "batch": batch, "tokens": tokens}
+    return {**sizes, "estimate": estimate, "peak": resident("VmHWM") - before}
+
+
+def encoder_config(folder: Path, units: int, layers: int, batch: int) -> TrainingConfig:
+    """Settings for one epoch of a BERT that is made here, with as many words as the usual one."""
+    from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
+
+    config = BertConfig(
+        hidden_size=units,
+        num_hidden_layers=layers,
+        num_attention_heads=12 if units % 12 == 0 else 4,
+        intermediate_size=4 * units,
+    )
+    BertForSequenceClassification(config).save_pretrained(folder)
+    marks = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "word"]
+    vocabulary = {token: number for number, token in enumerate(marks)}
+    BertTokenizerFast(vocab=vocabulary).save_pretrained(folder)
+    return TrainingConfig.of({"model": f"hf:{folder}", "epochs": 1, "batch_size": batch})
+
+
+def texts_of(samples: int, tokens: int) -> Dataset:
+    """Texts of so many tokens, two of which mark their ends."""
+    sets = [{"a"}, {"b"}, {"a", "b"}, {"c"}] * -(-samples // 4)
+    return Dataset.from_label_sets(sets[:samples], texts=["word " * (tokens - 2)] * samples)
 
 
 def estimated(train: Dataset, validation: Dataset, config: TrainingConfig) -> int:

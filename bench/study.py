@@ -17,7 +17,8 @@ losses, the parameter of each and its values, seeds) is `study.toml`.
 `docs/study/PART-cells.csv`, a set at a time, small sets first. Cells that are in the CSV are not
 run again, on this machine or another, so that a study that was stopped goes on from what is
 committed. `--minutes` starts no cell after so long. `page` makes docs/study.md and its figures from
-the CSV alone (`bench/study_page.py`).
+the CSV alone (`bench/study_page.py`), and prints the sentences with the study's figures that other
+pages must have (`bench/study_quotes.py`).
 """
 
 import argparse
@@ -459,9 +460,11 @@ def main() -> None:
         cost(args.data, args.sets, args.losses, args.samples)
     else:
         sys.path.insert(0, str(HERE.parent))
-        from bench import study_page
+        from bench import study_page, study_quotes
 
         study_page.write(args.docs)
+        for name, words in study_quotes.quotes():
+            print(f"{name} says: {words}")
 
 
 if __name__ == "__main__":

@@ -265,8 +265,6 @@ def _opening(parts: Mapping[str, Part], plan: Mapping[str, Any]) -> Iterator[str
         "**What this page covers.** It is made of the tables beside it, whatever they hold, by "
         "`python bench/study.py page`. Of the protocol, which is `bench/study.toml`, has run:\n\n"
         + "\n".join(told)
-        + "\n\nFigures of more sets, without these controls, are in [an earlier "
-        "study](study-earlier.md)."
     )
 
 
@@ -304,28 +302,30 @@ def _summary(part: Part) -> str:
     made = duel(part, tuned(part, "zlpr"), tuned(part, "bce"), column)
     if made is None or made.verdict is None:
         return ""
-    told = []
+    told: dict[str, list[str]] = {side: [] for side in ("better", "alike", "worse", "")}
     for metric in DECIDED:
+        sides: dict[str, list[str]] = {}
         for words, code in CODES.items():
             found = duel(part, tuned(part, "zlpr"), tuned(part, "bce"), Column(metric, code))
-            if found is not None and found.verdict is not None:
-                told += [
-                    (side, f"{metric.words} ({words})")
-                    for side in ("better", "alike", "worse")
-                    if getattr(found.verdict, side) >= SURE
-                ]
+            if found is not None:
+                sides.setdefault(sure_of(found.verdict), []).append(words)
+        for side, decisions in sides.items():
+            told[side].append(f"{metric.words} ({', '.join(decisions)})")
     words_of = {
-        "better": "It is better beyond half a point, with a probability of at least 95 %, on",
-        "alike": "The two are alike within half a point, as surely, on",
-        "worse": "It is worse, as surely, on",
+        "better": "It is better by more than half a point, with a probability of at least 95 %, on",
+        "alike": "The two are alike within half a point, with a probability of at least 95 %, on",
+        "worse": "It is worse by more than half a point, with a probability of at least 95 %, on",
+        "": "The sets do not decide",
     }
-    lines = [
-        f"{words} {', '.join(what for where, what in told if where == side)}."
-        for side, words in words_of.items()
-        if any(where == side for where, _ in told)
-    ]
-    lines.append("On the rest the sets do not say." if len(told) < 3 * len(DECIDED) else "")
-    return " ".join(lines).strip()
+    return " ".join(
+        f"{words} {'; '.join(told[side])}." for side, words in words_of.items() if told[side]
+    )
+
+
+def sure_of(verdict: Verdict | None) -> str:
+    """Which side the sets are sure of; nothing where they are of none."""
+    sides = ("better", "alike", "worse")
+    return next((s for s in sides if verdict is not None and getattr(verdict, s) >= SURE), "")
 
 
 def _findings(part: Part) -> Iterator[str]:

@@ -8,7 +8,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from bench import study, study_page
+from bench import study, study_page, study_quotes
 
 from zlpr.metrics import PAPER_METRICS, info
 
@@ -163,7 +163,7 @@ def test_a_loss_that_is_far_ahead_is_told_to_be(page):
     assert claims[subset][:3] == ["holds", "holds", "not run"]
     assert claims["DL2 (dice2) has the best Micro-F1 of the five"][0] == "contradicted"
     opening = page.split("\n\n")[1]
-    assert "It is better beyond half a point" in opening
+    assert "It is better by more than half a point" in opening
     assert "too few" not in opening
     assert claims[subset][4] == "not run"
 
@@ -237,3 +237,9 @@ def test_the_page_that_is_there_is_made_of_the_tables_that_are_there():
         check_duels(text, study.TABLES)
     for name in re.findall(r"figures/([\w.-]+\.png)", text):
         assert (DOCS / "figures" / name).is_file()
+
+
+def test_what_other_pages_say_of_the_study_is_what_its_tables_say():
+    for page, words in study_quotes.quotes():
+        text = (DOCS.parent / page).read_text(encoding="utf-8")
+        assert words in " ".join(text.split()), page

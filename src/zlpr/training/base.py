@@ -92,6 +92,7 @@ class ModelTrainer(abc.ABC):
         scores_all_labels: whether its models score every label of a sample, and not candidates.
         chooses: whether it picks among the settings' `alternatives` itself, by a shorter way than
             to train each of them from the beginning.
+        takes_less: what a user may do where texts would take too much memory.
     """
 
     packages: tuple[str, ...] = ()
@@ -99,6 +100,7 @@ class ModelTrainer(abc.ABC):
     resumes: bool = False
     scores_all_labels: bool = True
     chooses: bool = False
+    takes_less: tuple[str, ...] = ("fewer features (max_features, --max-features)",)
 
     def faults(self, model: str) -> list[str]:
         """Why a model cannot be trained here, as far as that can be known before any data."""

@@ -286,9 +286,7 @@ def check_memory(parts: Parts, config: TrainingConfig, inputs: Any) -> None:
     if trainer.scores_all_labels:
         judged = [len(part) for part in (parts.validation, parts.test) if part is not None]
         needed += BYTES_A_SCORE * labels * max(judged)
-    others = (
-        ["fewer features (max_features, --max-features)"] if parts.train.texts is not None else []
-    )
+    others = list(trainer.takes_less) if parts.train.texts is not None else []
     others += ["the model shortlist, which scores candidates"] if trainer.scores_all_labels else []
     require_memory(
         f"training {config.model} on {counted(len(parts.train), 'sample')} with "

@@ -75,6 +75,8 @@ class Samples:
         Args:
             lift: the power.
         """
+        if lift == 0.0:
+            return self.centroids
         counts = np.maximum(np.asarray(self.labels.sum(axis=0), dtype=np.float64).ravel(), 1.0)
         lengths = (counts**lift).astype(np.float32)
         units = self.centroids

@@ -188,6 +188,10 @@ class TransformerTrainer(ModelTrainer):
     packages = ("transformers", "accelerate")
     on_accelerator = True
     resumes = True
+    takes_less = (
+        "fewer tokens of each text (max_length, --max-length)",
+        "fewer samples at a time (accumulation_steps, --accumulation-steps)",
+    )
 
     def faults(self, model: str) -> list[str]:
         """Whether configuration, weights and tokenizer are there; the hub is asked if need be."""
@@ -211,6 +215,12 @@ class TransformerTrainer(ModelTrainer):
         from zlpr.training.fine_tuning import read_tokens
 
         return read_tokens(train, validation, config)
+
+    def memory(self, train: "Dataset", config: TransformerConfig, inputs: "TokenizedParts") -> int:
+        """Weights, gradients, Adam's means, and what the backward pass of a batch needs."""
+        from zlpr.training.network_memory import memory_of_fine_tuning
+
+        return memory_of_fine_tuning(train.num_labels, config, inputs)
 
     def train(
         self,

@@ -1,0 +1,70 @@
+"""What fine-tuning a network will take of memory, before it is loaded."""
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from zlpr.models.registry import argument_of
+from zlpr.models.transformer import load_encoder_config, quiet
+from zlpr.training.transformer import RECIPES, TransformerConfig
+
+if TYPE_CHECKING:
+    from zlpr.training.fine_tuning import TokenizedParts
+
+# Of each parameter: itself, its gradient, and Adam's two means.
+BYTES_A_PARAMETER = 16
+# What the backward pass needs of each token in each layer: so many bytes for each hidden unit, and
+# so many for each pair of an attention head and another token (measured: `bench/memory.py`).
+BYTES_A_UNIT, BYTES_A_HEAD = 120, 13
+
+
+def memory_of_fine_tuning(
+    num_labels: int, config: TransformerConfig, inputs: "TokenizedParts"
+) -> int:
+    """Bytes that one process takes beside its inputs, by an estimate.
+
+    Args:
+        num_labels: of the new head.
+        config: names the encoder, and how many samples go through it at a time.
+        inputs: tells how long texts are.
+
+    Returns:
+        The estimate; 0 where a graphics card has the network, whose memory is another.
+    """
+    if torch.accelerator.is_available():
+        return 0
+    encoder = load_encoder_config(argument_of(config.model))
+    batch = config.batch_size or RECIPES[config.preset].batch_size
+    processes = int(os.environ.get("WORLD_SIZE", "1"))
+    samples = min(-(-batch // (config.accumulation_steps * processes)), len(inputs.train))
+    passes = 1 + bool(config.r_drop) + bool(config.vat)
+    longest = int(inputs.train.lengths.max(initial=0))
+    return BYTES_A_PARAMETER * count_parameters(encoder, num_labels) + passes * (
+        samples * longest * bytes_of_token(encoder, longest)
+    )
+
+
+def bytes_of_token(encoder: Any, length: int) -> int:
+    """What the backward pass needs of one token, over all layers.
+
+    Args:
+        encoder: its configuration; one that does not say how large its layers are counts as 0.
+        length: tokens of the text.
+    """
+    layers, units, heads = (
+        int(getattr(encoder, name, 0) or 0)
+        for name in ("num_hidden_layers", "hidden_size", "num_attention_heads")
+    )
+    return layers * (BYTES_A_UNIT * units + BYTES_A_HEAD * heads * length)
+
+
+def count_parameters(encoder: Any, num_labels: int) -> int:
+    """Parameters of an encoder with a head, without making them."""
+    from transformers import AutoModelForSequenceClassification
+
+    encoder.num_labels = num_labels
+    kind: Any = AutoModelForSequenceClassification
+    with quiet(), torch.device("meta"):
+        network = kind.from_config(encoder, trust_remote_code=False)
+    return sum(weight.numel() for weight in network.parameters())
