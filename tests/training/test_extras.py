@@ -232,7 +232,7 @@ def test_the_divergence_is_taken_from_the_losss_bound(bert: Path, extra: str) ->
         with torch.no_grad():
             network.classifier.bias.add_(bound)
         found = pass_over_batch(network, network, inputs, targets, None, extras, bound)
-        penalties.append(float(found.penalty))
+        penalties.append(float(found.penalty.detach()))
     assert penalties[0] > 0
     assert penalties[1] == pytest.approx(penalties[0], rel=1e-3)
 
