@@ -183,7 +183,8 @@ def choices_table(part: Part, figures: Sequence[Mapping[str, str]]) -> str:
     place = PAPER_METRICS.index("micro_f1")
     counts: dict[tuple[str, str], dict[str, int]] = {}
     for row in figures:
-        if row["version"] == "chosen" and row["decision"] != "chosen rule" and row["values"]:
+        chosen = row["version"] == "chosen" and row["decision"] != "chosen rule"
+        if chosen and row["values"] and row["data"] in part.sets:
             value = row["values"].split(";")[place]
             if value:
                 found = counts.setdefault((row["loss"], row["decision"]), {})

@@ -223,6 +223,20 @@ def test_the_adversarial_passes_leave_every_part_in_its_mode(bert: Path) -> None
     assert [module.training for module in network.modules()] == modes
 
 
+@pytest.mark.parametrize("extra", ["r_drop", "vat"])
+def test_the_divergence_is_taken_from_the_losss_bound(bert: Path, extra: str) -> None:
+    network, inputs, targets = batch(bert)
+    extras, penalties = Extras(link_scale=2.0, **{extra: 1.0}), []
+    for bound in (0.0, torch.tensor([5.0, -5.0, 0.0, 2.0, 9.0])):
+        torch.manual_seed(3)
+        with torch.no_grad():
+            network.classifier.bias.add_(bound)
+        found = pass_over_batch(network, network, inputs, targets, None, extras, bound)
+        penalties.append(float(found.penalty.detach()))
+    assert penalties[0] > 0
+    assert penalties[1] == pytest.approx(penalties[0], rel=1e-3)
+
+
 def test_extras_add_up(bert: Path) -> None:
     dropped = passed(bert, r_drop=0.5)
     both = passed(bert, r_drop=0.5, vat=0.5, mixup=0.4, label_smoothing=0.1)

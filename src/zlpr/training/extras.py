@@ -15,7 +15,8 @@ scores `s` of a sample, `l` the loss and `D` the divergence between two score ve
   iteration. No gradient through `s(x)`; both passes without dropout, whose noise is R-Drop's.
 
 `D` is the Kullback-Leibler divergence between independent labels whose probabilities are the
-loss's own link of the scores, `sigma(2 s)` for ZLPR and `sigma(s)` for binary cross entropy.
+loss's own link of the scores, `sigma(2 s)` for ZLPR and `sigma(s)` for binary cross entropy, a
+bound of the loss taken off the scores.
 """
 
 import contextlib
@@ -125,6 +126,7 @@ def pass_over_batch(
     targets: Tensor,
     real: Tensor | None,
     extras: Extras,
+    bound: Tensor | float = 0.0,
 ) -> BatchPass:
     """Scores of a batch under the extras.
 
@@ -135,19 +137,20 @@ def pass_over_batch(
         targets: of shape (samples, labels).
         real: rows that count, or None for all.
         extras: which extras are on.
+        bound: of the loss, where its probabilities are a half; a number or one per label.
     """
     rows = slice(None) if real is None else real
     targets = extras.smooth(targets[rows])
     if extras.r_drop:
         twice = {name: torch.cat([value, value]) for name, value in inputs.items()}
         views = tuple(scores[rows] for scores in _scores(model, twice).chunk(2))
-        symmetric = extras.divergence(*views, symmetric=True)
+        symmetric = extras.divergence(*(view - bound for view in views), symmetric=True)
         penalty = extras.r_drop / 4 * symmetric.sum()
     else:
         views = (_scores(model, inputs)[rows],)
         penalty = views[0].new_zeros(())
     if extras.vat:
-        change = adversarial_divergence(model, network, inputs, extras)
+        change = adversarial_divergence(model, network, inputs, extras, bound)
         penalty = penalty + extras.vat * change[rows].sum()
     if extras.mixup and len(targets):
         mixture = Mixture.draw(len(targets), extras.mixup)
@@ -185,24 +188,28 @@ class Mixture:
 
 
 def adversarial_divergence(
-    model: nn.Module, network: Any, inputs: dict[str, Tensor], extras: Extras
+    model: nn.Module,
+    network: Any,
+    inputs: dict[str, Tensor],
+    extras: Extras,
+    bound: Tensor | float = 0.0,
 ) -> Tensor:
     """`D(s(x), s(x + r))` per sample, shape (samples,), with a gradient for the model's weights."""
     embedding: nn.Module = network.get_input_embeddings()
     mask = _where_read(inputs).unsqueeze(-1)
     with without_dropout(network):
         with torch.no_grad():
-            clean = _scores(network, inputs)
+            clean = _scores(network, inputs) - bound
             shape = embedding(inputs["input_ids"]).shape
 
         def moved(step: Tensor) -> Tensor:
             with adding(embedding, step * mask):
-                return extras.divergence(clean, _scores(network, inputs))
+                return extras.divergence(clean, _scores(network, inputs) - bound)
 
         start = torch.randn(shape).to(clean.device) * mask
         step = adversarial_step(moved, start, extras.power_iterations, extras.radius)
         with adding(embedding, step):
-            return extras.divergence(clean, _scores(model, inputs))
+            return extras.divergence(clean, _scores(model, inputs) - bound)
 
 
 def _where_read(inputs: dict[str, Tensor]) -> Tensor:

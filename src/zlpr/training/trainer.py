@@ -247,7 +247,8 @@ class MultiLabelTrainer(Trainer):
         targets, filler = inputs.pop("labels"), inputs.pop(FILLER, None)
         network = self.accelerator.unwrap_model(model)
         real = None if filler is None else ~filler
-        return pass_over_batch(model, network, inputs, targets, real, self.extras)
+        bound = bound_of(self.loss)
+        return pass_over_batch(model, network, inputs, targets, real, self.extras, bound)
 
     def _plain_loss(self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool) -> Any:
         """The loss of one batch by itself, for callers other than the training loop."""
