@@ -2,10 +2,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from transformers import ViTConfig
 
 from tests import tiny
 from zlpr._errors import UserError
-from zlpr.models.transformer import load_encoder_config, load_network
+from zlpr.models.transformer import load_network
 from zlpr.training import TrainingConfig, fit
 from zlpr.training.fine_tuning import read_tokens
 from zlpr.training.network_memory import count_parameters, memory_of_fine_tuning
@@ -24,7 +25,7 @@ def test_parameters_are_counted_without_being_made(
 ) -> None:
     folder = request.getfixturevalue(kind)
     network = load_network(str(folder), num_labels=7, ignore_mismatched_sizes=True)
-    counted = count_parameters(load_encoder_config(str(folder)), 7)
+    counted = count_parameters(str(folder), 7)
     assert counted == sum(weight.numel() for weight in network.parameters())
 
 
@@ -44,3 +45,9 @@ def test_a_fine_tuning_that_would_not_fit_is_refused_before_it_starts(
     said = r"would take about .* take fewer tokens of each text \(max_length, --max-length\) or few"
     with pytest.raises(UserError, match=said):
         fit(TRAIN, VALIDATION, TrainingConfig(model=f"hf:{bert}"))
+
+
+def test_an_encoder_that_reads_no_texts_is_refused_in_a_line(tmp_path: Path) -> None:
+    ViTConfig().save_pretrained(tmp_path)
+    with pytest.raises(UserError, match=r"model .*Unrecognized configuration class"):
+        count_parameters(str(tmp_path), 7)

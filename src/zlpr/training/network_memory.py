@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from zlpr._errors import UserError
 from zlpr.models.registry import argument_of
-from zlpr.models.transformer import load_encoder_config, quiet
+from zlpr.models.transformer import cannot_load, load_encoder_config, quiet
 from zlpr.training.transformer import RECIPES, TransformerConfig
 
 if TYPE_CHECKING:
@@ -34,13 +35,14 @@ def memory_of_fine_tuning(
     """
     if torch.accelerator.is_available():
         return 0
-    encoder = load_encoder_config(argument_of(config.model))
+    name = argument_of(config.model)
+    encoder = load_encoder_config(name)
     batch = config.batch_size or RECIPES[config.preset].batch_size
     processes = int(os.environ.get("WORLD_SIZE", "1"))
     samples = min(-(-batch // (config.accumulation_steps * processes)), len(inputs.train))
     passes = 1 + bool(config.r_drop) + bool(config.vat)
     longest = int(inputs.train.lengths.max(initial=0))
-    return BYTES_A_PARAMETER * count_parameters(encoder, num_labels) + passes * (
+    return BYTES_A_PARAMETER * count_parameters(name, num_labels) + passes * (
         samples * longest * bytes_of_token(encoder, longest)
     )
 
@@ -59,12 +61,20 @@ def bytes_of_token(encoder: Any, length: int) -> int:
     return layers * (BYTES_A_UNIT * units + BYTES_A_HEAD * heads * length)
 
 
-def count_parameters(encoder: Any, num_labels: int) -> int:
-    """Parameters of an encoder with a head, without making them."""
+def count_parameters(name_or_path: str, num_labels: int) -> int:
+    """Parameters of an encoder with a head, without making them.
+
+    Raises:
+        UserError: there is no such encoder, or it is none that classifies texts.
+    """
     from transformers import AutoModelForSequenceClassification
 
+    encoder = load_encoder_config(name_or_path)
     encoder.num_labels = num_labels
     kind: Any = AutoModelForSequenceClassification
     with quiet(), torch.device("meta"):
-        network = kind.from_config(encoder, trust_remote_code=False)
+        try:
+            network = kind.from_config(encoder, trust_remote_code=False)
+        except Exception as error:
+            raise UserError(cannot_load("model", name_or_path, error)) from error
     return sum(weight.numel() for weight in network.parameters())
