@@ -79,9 +79,8 @@ def unit_rows(matrix: "sparse.csr_array[Any]") -> "sparse.csr_array[Any]":
 def nearest(features: Any, centroids: Any, count: int) -> NDArray[np.int64]:
     """The labels whose centroids have the largest product with each sample, the best first.
 
-    Only products that are above 0 count, and no more than a block of them is held at a time. Of a
-    sample the 256 features are looked at that could add most to any product, and for each the
-    4,096 labels whose centroids have most of it.
+    Only products that are above 0 count, and no more than a block of them is held at a time. What
+    is looked at is what `naming_factors` keeps.
 
     Args:
         features: shape (samples, features), CSR.
@@ -91,11 +90,7 @@ def nearest(features: Any, centroids: Any, count: int) -> NDArray[np.int64]:
     Returns:
         Label indices of shape (samples, count), -1 where there are fewer.
     """
-    columns = keep_largest(sparse.csr_array(centroids.T), FEATURE_LABELS)
-    most = np.asarray(abs(columns).max(axis=1).toarray(), dtype=np.float32).ravel()
-    features = sparse.csr_array(features)
-    shares = np.abs(features.data) * most[features.indices]
-    features = keep_largest(features, SAMPLE_FEATURES, sizes=shares)
+    features, columns = naming_factors(features, centroids)
     found = np.full((features.shape[0], count), -1, dtype=np.int64)
     for first, last in blocks_of(features, np.diff(columns.indptr)):
         products = sparse.csr_array(features[first:last] @ columns)
@@ -109,6 +104,28 @@ def nearest(features: Any, centroids: Any, count: int) -> NDArray[np.int64]:
             order = order[values[order] > 0]
             found[row, : len(order)] = labels[order]
     return found
+
+
+def naming_factors(
+    features: Any, centroids: Any
+) -> "tuple[sparse.csr_array[Any], sparse.csr_array[Any]]":
+    """Features and transposed centroids without what hardly decides which labels are near.
+
+    Of a sample the 256 features stay that could add most to any product, and for each feature the
+    4,096 labels whose centroids have most of it.
+
+    Args:
+        features: shape (samples, features), CSR.
+        centroids: shape (labels, features), CSR.
+
+    Returns:
+        Shapes (samples, features) and (features, labels), CSR.
+    """
+    columns = keep_largest(sparse.csr_array(centroids.T), FEATURE_LABELS)
+    most = np.asarray(abs(columns).max(axis=1).toarray(), dtype=np.float32).ravel()
+    features = sparse.csr_array(features)
+    shares = np.abs(features.data) * most[features.indices]
+    return keep_largest(features, SAMPLE_FEATURES, sizes=shares), columns
 
 
 def as_matrix(candidates: NDArray[np.integer[Any]], num_labels: int) -> "sparse.csr_array[Any]":

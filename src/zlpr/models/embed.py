@@ -43,27 +43,15 @@ class EmbedModel(LinearModel):
     def parts(self, sample: Any, read: MixedMatrix, labels: Sequence[int]) -> Parts:
         """The n-grams as in the linear model, and the embedding as one part of its own."""
         ngrams = super().parts(sample, read.left, labels)
-        weights = self.weight[read.left.shape[1] :][:, labels].astype(np.float64)
-        whole = read.right[:1].astype(np.float64) @ weights
-        return Parts(
-            [*ngrams.names, f"the embedding by {self.encoder.name}"],
-            np.concatenate([ngrams.values, whole]),
-            ngrams.bias,
-            [*(ngrams.places or ()), []],
-        )
+        weights = self.weight[read.left.shape[1] :][:, labels]
+        return with_embedding(ngrams, read, weights, self.encoder)
 
     def save_parts(self, folder: Path) -> dict[str, Any]:
         """Write the weights, the vocabulary and, where asked to, the encoder."""
-        config = super().save_parts(folder)
-        encoder = self.encoder
-        said: dict[str, Any] = {"path": encoder.source, "fingerprint": encoder.fingerprint}
-        if self.copies_encoder:
-            copy = copy_encoder(encoder, folder / COPY)
-            said = {"path": COPY, "fingerprint": copy.fingerprint(), "copied": True}
         return {
-            **config,
-            "num_embedded": encoder.width,
-            "encoder": {"name": encoder.name, "max_length": encoder.max_length, **said},
+            **super().save_parts(folder),
+            "num_embedded": self.encoder.width,
+            "encoder": save_encoder(self.encoder, folder, copied=self.copies_encoder),
         }
 
     @classmethod
@@ -73,12 +61,39 @@ class EmbedModel(LinearModel):
         """Read what `save_parts` wrote, and find the very encoder that it was trained with."""
         return cls(
             **load_layer(folder, config, shared, int(config["num_embedded"])),
-            encoder=_find_again(folder, config["encoder"]),
+            encoder=find_again(folder, config["encoder"]),
             copies_encoder=bool(config["encoder"].get("copied")),
         )
 
 
-def _find_again(folder: Path, said: Mapping[str, Any]) -> Encoder:
+def with_embedding(ngrams: Parts, read: MixedMatrix, weights: Any, encoder: Encoder) -> Parts:
+    """What n-grams add to the scores of some labels, and the embedding as one part of its own.
+
+    Args:
+        ngrams: their parts.
+        read: the sample, n-grams beside its embedding.
+        weights: of the embedding, shape (columns, labels).
+        encoder: made it.
+    """
+    whole = read.right[:1].astype(np.float64) @ weights.astype(np.float64)
+    return Parts(
+        [*ngrams.names, f"the embedding by {encoder.name}"],
+        np.concatenate([ngrams.values, whole]),
+        ngrams.bias,
+        [*(ngrams.places or ()), []],
+    )
+
+
+def save_encoder(encoder: Encoder, folder: Path, *, copied: bool) -> dict[str, Any]:
+    """What a model's config.json says of its encoder, which is copied into its folder or named."""
+    said: dict[str, Any] = {"path": encoder.source, "fingerprint": encoder.fingerprint}
+    if copied:
+        copy = copy_encoder(encoder, folder / COPY)
+        said = {"path": COPY, "fingerprint": copy.fingerprint(), "copied": True}
+    return {"name": encoder.name, "max_length": encoder.max_length, **said}
+
+
+def find_again(folder: Path, said: Mapping[str, Any]) -> Encoder:
     """The encoder that a model was trained with: its copy, or where it was found then."""
     copied = bool(said.get("copied"))
     try:

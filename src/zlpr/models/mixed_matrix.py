@@ -3,6 +3,7 @@
 As one sparse matrix it would cost three to four times as much to multiply by its dense columns.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,6 +60,14 @@ class MixedMatrix:
         product += self.right @ weight[cut:]
         return product
 
+    def __rmul__(self, factor: Any) -> "MixedMatrix":
+        """All entries times a number."""
+        return MixedMatrix(factor * self.left, factor * self.right)
+
+    def __add__(self, other: "MixedMatrix") -> "MixedMatrix":
+        """The sum of two of one shape."""
+        return MixedMatrix(sparse.csr_array(self.left + other.left), self.right + other.right)
+
     @property
     def T(self) -> "_Transposed":  # noqa: N802
         """The transpose, to be multiplied."""
@@ -68,10 +77,14 @@ class MixedMatrix:
         """All columns in one sparse matrix."""
         return sparse.csr_array(sparse.hstack([self.left, sparse.csr_array(self.right)]))
 
+    def stretched(self, factor: float) -> "MixedMatrix":
+        """The same with dense columns that are so many times as large."""
+        return MixedMatrix(self.left, np.float32(factor) * self.right)
+
     def below(self, other: "MixedMatrix") -> "MixedMatrix":
         """These rows, and those of another matrix below them."""
-        left = sparse.csr_array(sparse.vstack([self.left, other.left]))
-        return MixedMatrix(left, np.concatenate([self.right, other.right]))
+        below: MixedMatrix = stack([self, other])
+        return below
 
 
 @dataclass(frozen=True)
@@ -83,3 +96,16 @@ class _Transposed:
     def __matmul__(self, slopes: NDArray[Any]) -> NDArray[Any]:
         """The product with slopes of shape (rows, labels)."""
         return np.concatenate([self.matrix.left.T @ slopes, self.matrix.right.T @ slopes])
+
+
+def sparse_part(matrix: Any) -> Any:
+    """The sparse columns of a matrix; one that is sparse is all of them."""
+    return matrix.left if isinstance(matrix, MixedMatrix) else matrix
+
+
+def stack(matrices: Sequence[Any]) -> Any:
+    """The rows of matrices below each other, all of them mixed or all of them sparse."""
+    if isinstance(matrices[0], MixedMatrix):
+        left = stack([matrix.left for matrix in matrices])
+        return MixedMatrix(left, np.concatenate([matrix.right for matrix in matrices]))
+    return sparse.csr_array(sparse.vstack(matrices, format="csr"))

@@ -84,6 +84,16 @@ _KINDS = {
             argument="NAME_OR_PATH",
         ),
         ModelKind(
+            "embed-shortlist",
+            "a frozen encoder's embeddings beside TF-IDF, for thousands of labels as shortlist",
+            ("texts",),
+            ("text",),
+            "zlpr_embed_shortlist",
+            "zlpr.models.embed_shortlist:EmbedShortlistModel",
+            has_features=True,
+            argument="NAME_OR_PATH",
+        ),
+        ModelKind(
             "hf",
             "a transformers encoder, fine-tuned, by its name on the hub or its folder",
             ("texts",),

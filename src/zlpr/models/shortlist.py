@@ -14,11 +14,12 @@ from zlpr._errors import UserError
 from zlpr.decoding import Features, Probabilities, Rule
 from zlpr.metrics import TopScores
 from zlpr.models.base import FittedModel, TrainingRecord
-from zlpr.models.candidates import nearest, score_cells
 from zlpr.models.explanation import Parts
 from zlpr.models.features import TextFeatures
 from zlpr.models.inputs import feature_matrix, list_texts
 from zlpr.models.linear import VOCABULARY, WEIGHTS, linear_parts
+from zlpr.models.mixed_candidates import as_rows, nearest, score_cells
+from zlpr.models.mixed_matrix import sparse_part
 
 
 class ShortlistModel(FittedModel):
@@ -56,7 +57,7 @@ class ShortlistModel(FittedModel):
 
     def score(self, read: Any) -> TopScores:
         """The scores of each sample's candidates."""
-        features = sparse.csr_array(read, dtype=np.float32)
+        features = as_rows(read)
         labels = nearest(features, self.centroids, self.candidates)
         scores = np.full(labels.shape, -np.inf, dtype=np.float32)
         rows, places = np.nonzero(labels >= 0)
@@ -78,20 +79,15 @@ class ShortlistModel(FittedModel):
         """Each feature times its weights, as in the linear model: candidates' scores are exact."""
 
         def weights_of(held: NDArray[np.int64]) -> Any:
-            return self.weight[list(labels)].toarray().T[held]
+            return sparse_part(self.weight)[list(labels)].toarray().T[held]
 
-        return linear_parts(self, sample, read, weights_of, labels)
+        return linear_parts(self, sample, sparse_part(read), weights_of, labels)
 
     def save_parts(self, folder: Path) -> dict[str, Any]:
         """Write the two sparse matrices and the vocabulary."""
         from safetensors.numpy import save
 
-        tensors = {"bias": self.bias}
-        for name, matrix in (("centroids", self.centroids), ("weight", self.weight)):
-            tensors[f"{name}.data"] = matrix.data.astype(np.float32)
-            tensors[f"{name}.indices"] = matrix.indices.astype(np.int32)
-            tensors[f"{name}.indptr"] = matrix.indptr.astype(np.int64)
-        (folder / WEIGHTS).write_bytes(save(tensors))  # a full disk is an OSError this way
+        (folder / WEIGHTS).write_bytes(save(self.tensors()))  # a full disk is an OSError this way
         if self.text_features is not None:
             text = json.dumps(self.text_features.to_json(), ensure_ascii=False)
             (folder / VOCABULARY).write_text(text, encoding="utf-8")
@@ -101,6 +97,16 @@ class ShortlistModel(FittedModel):
             "candidates": self.candidates,
         }
 
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        """All numbers of the model, by name."""
+        tensors: dict[str, NDArray[Any]] = {"bias": self.bias}
+        for name, stage in (("centroids", self.centroids), ("weight", self.weight)):
+            matrix = sparse_part(stage)
+            tensors[f"{name}.data"] = matrix.data.astype(np.float32)
+            tensors[f"{name}.indices"] = matrix.indices.astype(np.int32)
+            tensors[f"{name}.indptr"] = matrix.indptr.astype(np.int64)
+        return tensors
+
     @classmethod
     def load_parts(
         cls, folder: Path, config: Mapping[str, Any], shared: Mapping[str, Any]
@@ -108,30 +114,49 @@ class ShortlistModel(FittedModel):
         """Read what `save_parts` wrote; `shared` holds what every kind of model has."""
         from safetensors.numpy import load_file
 
-        place, tensors = folder / WEIGHTS, load_file(folder / WEIGHTS)
-        shape = (len(shared["label_names"]), int(config["num_features"]))
-        bias, candidates = tensors["bias"], config["candidates"]
-        if bias.shape != shape[:1] or not np.isfinite(bias).all():
-            raise UserError(f"{place}: the bias is not {shape[0]:,} finite numbers")
-        if type(candidates) is not int or candidates < 1:
-            raise UserError(f"candidates {candidates!r}: expected a whole number of at least 1")
-        text_features = None
-        if config["inputs"] == "texts":
-            text = (folder / VOCABULARY).read_text(encoding="utf-8")
-            text_features = TextFeatures.from_json(json.loads(text))
-            if text_features.num_features != shape[1]:
-                raise UserError(
-                    f"{folder / VOCABULARY}: {counted(text_features.num_features, 'term')}, but "
-                    f"the weights are for {shape[1]:,}"
-                )
-        return cls(
-            centroids=_matrix(place, tensors, "centroids", shape),
-            weight=_matrix(place, tensors, "weight", shape),
-            bias=bias,
-            candidates=candidates,
-            text_features=text_features,
-            **shared,
-        )
+        return cls(**load_stages(folder, config, shared, load_file(folder / WEIGHTS)))
+
+
+def load_stages(
+    folder: Path,
+    config: Mapping[str, Any],
+    shared: Mapping[str, Any],
+    tensors: Mapping[str, Any],
+    beside: int = 0,
+) -> dict[str, Any]:
+    """The arguments of a `ShortlistModel` from its folder, checked against each other.
+
+    Args:
+        folder: the model's.
+        config: its config.json.
+        shared: what every kind of model has.
+        tensors: its numbers.
+        beside: features that are no columns of the sparse matrices, but come after them.
+    """
+    place = folder / WEIGHTS
+    shape = (len(shared["label_names"]), int(config["num_features"]) - beside)
+    bias, candidates = tensors["bias"], config["candidates"]
+    if bias.shape != shape[:1] or not np.isfinite(bias).all():
+        raise UserError(f"{place}: the bias is not {shape[0]:,} finite numbers")
+    if type(candidates) is not int or candidates < 1:
+        raise UserError(f"candidates {candidates!r}: expected a whole number of at least 1")
+    text_features = None
+    if config["inputs"] == "texts":
+        text = (folder / VOCABULARY).read_text(encoding="utf-8")
+        text_features = TextFeatures.from_json(json.loads(text))
+        if text_features.num_features != shape[1]:
+            raise UserError(
+                f"{folder / VOCABULARY}: {counted(text_features.num_features, 'term')}, but "
+                f"the weights are for {shape[1]:,}"
+            )
+    return {
+        "centroids": _matrix(place, tensors, "centroids", shape),
+        "weight": _matrix(place, tensors, "weight", shape),
+        "bias": bias,
+        "candidates": candidates,
+        "text_features": text_features,
+        **shared,
+    }
 
 
 def _matrix(

@@ -1,5 +1,6 @@
 """The training problem over candidates: which cells it has, their kernel, prior and loss."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +13,8 @@ from scipy import sparse
 from torch import Tensor, nn
 
 from zlpr.models.candidates import as_matrix, label_groups, table_size
+from zlpr.models.mixed_candidates import squared_lengths
+from zlpr.models.mixed_matrix import MixedMatrix, sparse_part
 from zlpr.training.block_workers import HERE, BlockWorkers
 from zlpr.training.divided_candidates import score_cells
 from zlpr.training.lbfgs import minimise
@@ -150,6 +153,23 @@ class CandidateKernel:
         return found
 
 
+class MixedKernel:
+    """The same for n-grams beside embeddings: the sum of the two kinds' kernels."""
+
+    def __init__(self, features: MixedMatrix, cells: Cells) -> None:
+        self.cells, self.vectors = cells, features.right
+        self.ngrams = CandidateKernel(features.left, cells)
+
+    def __call__(self, vector: Vector) -> Vector:
+        """The product with a number per cell."""
+        product, starts = self.ngrams(vector), self.cells.starts.tolist()
+        for first, last in itertools.pairwise(starts):
+            if first < last:
+                own = self.vectors[self.cells.rows[first:last]]
+                product[first:last] += own @ (vector[first:last] @ own)
+        return product
+
+
 class _Numbering:
     """Finds keys that occur twice or more, by a table that is kept between calls."""
 
@@ -174,36 +194,50 @@ class _Numbering:
 def prior_products(
     features: Any, sums: Any, cells: Cells, labels: Any, workers: BlockWorkers = HERE
 ) -> Vector:
-    """What each cell's sample has in common with the centroid of the label's *other* samples.
+    """The product of each cell's sample and the centroid of the label's *other* samples.
 
     A sample's own part in a centroid would tell what is to be learned. Where it is the label's
     only one, the mean over labels of two samples stands for what another one would have shown.
 
     Args:
-        features: of the samples, CSR.
-        sums: of each label's samples, CSR of shape (labels, features).
+        features: of the samples, CSR, or n-grams beside embeddings.
+        sums: of each label's samples, of the same kind and shape (labels, features).
         cells: which to compute.
         labels: the samples' own, CSR.
         workers: compute the products.
     """
-    squares = np.asarray(sums.multiply(sums).sum(axis=1), dtype=np.float64)[cells.labels]
+    squares = squared_lengths(sums)[cells.labels]
     products = score_cells(features, sums, cells.rows, cells.labels, workers).astype(np.float64)
-    stored = sparse.csr_array((np.ones_like(sums.data), sums.indices, sums.indptr), sums.shape)
-    squared = sparse.csr_array(features.multiply(features))
     own = np.zeros(len(cells.rows))
-    own[cells.positive] = score_cells(
-        squared, stored, cells.rows[cells.positive], cells.labels[cells.positive], workers
+    own[cells.positive] = _own_parts(
+        features, sums, cells.rows[cells.positive], cells.labels[cells.positive], workers
     )
     others = np.where(cells.positive, products - own, products)
     length = np.where(cells.positive, squares - 2 * products + own, squares)
     counts = np.asarray(labels.sum(axis=0)).ravel()[cells.labels]
     only = cells.positive & (counts == 1)
     known = ~only & (length > 1e-9)
-    found = np.where(known, np.maximum(others, 0.0) / np.sqrt(np.maximum(length, 1e-9)), 0.0)
+    found = np.where(known, others / np.sqrt(np.maximum(length, 1e-9)), 0.0)
     pairs = cells.positive & (counts == 2)
     alike = pairs if pairs.any() else cells.positive & known
     found[only] = found[alike].mean() if alike.any() else 0.0
     return found.astype(np.float32)
+
+
+def _own_parts(
+    features: Any, sums: Any, rows: Integers, labels: Integers, workers: BlockWorkers
+) -> Vector:
+    """What each sample adds to its product with a sum that it is part of: its own square.
+
+    Of its n-grams those count that the sum has kept.
+    """
+    ngrams, kept = sparse_part(features), sparse_part(sums)
+    stored = sparse.csr_array((np.ones_like(kept.data), kept.indices, kept.indptr), kept.shape)
+    squared = sparse.csr_array(ngrams.multiply(ngrams))
+    own = score_cells(squared, stored, rows, labels, workers)
+    if isinstance(features, MixedMatrix):
+        own += np.square(features.right).sum(axis=1)[rows]
+    return own
 
 
 class CandidateLoss:

@@ -6,12 +6,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from zlpr.models import candidates
+from zlpr.models import mixed_candidates
+from zlpr.models.mixed_matrix import MixedMatrix, sparse_part
 from zlpr.training.block_workers import BlockWorkers, cut
 
 
-def rows_between(matrix: Any, first: int, last: int) -> "sparse.csr_array[Any]":
+def rows_between(matrix: Any, first: int, last: int) -> Any:
     """A range of rows; one of all rows shares the matrix's memory."""
+    if isinstance(matrix, MixedMatrix):
+        return MixedMatrix(rows_between(matrix.left, first, last), matrix.right[first:last])
     start, end = matrix.indptr[first], matrix.indptr[last]
     entries = (matrix.data[start:end], matrix.indices[start:end])
     pointer = matrix.indptr[first : last + 1] - start
@@ -24,10 +27,11 @@ def joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
 
 
 def nearest(features: Any, centroids: Any, count: int, workers: BlockWorkers) -> NDArray[np.int64]:
-    """As `zlpr.models.candidates.nearest`, each worker for some of the samples."""
+    """As `zlpr.models.mixed_candidates.nearest`, each worker for some of the samples."""
     shared = workers.share(centroids)
-    parts = [rows_between(features, *rows) for rows in cut(features.indptr, workers.count)]
-    return joined(workers.run(candidates.nearest, [(part, shared, count) for part in parts]))
+    ranges = cut(sparse_part(features).indptr, workers.count)
+    blocks = [(rows_between(features, *rows), shared, count) for rows in ranges]
+    return joined(workers.run(mixed_candidates.nearest, blocks))
 
 
 def score_cells(
@@ -37,8 +41,8 @@ def score_cells(
     labels: NDArray[np.int64],
     workers: BlockWorkers,
 ) -> NDArray[np.float32]:
-    """As `zlpr.models.candidates.score_cells`, each worker some of the products."""
+    """As `zlpr.models.mixed_candidates.score_cells`, each worker some of the products."""
     shared = (workers.share(features), workers.share(weight))
     ranges = cut(np.arange(len(rows) + 1), workers.count)
     blocks = [(*shared, rows[first:last], labels[first:last]) for first, last in ranges]
-    return joined(workers.run(candidates.score_cells, blocks))
+    return joined(workers.run(mixed_candidates.score_cells, blocks))

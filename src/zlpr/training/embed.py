@@ -19,6 +19,23 @@ FEW, FEW_FOLDS = 100, 5
 """Validation samples below which everything is chosen by cross-validation, and its folds."""
 
 
+def embedding_scale_setting() -> Any:
+    """The length of embeddings beside n-grams, the same words for every kind that reads both."""
+    words = "scale of the embeddings relative to the n-grams (default: chosen on validation data)"
+    return setting(None, words, metavar="S")
+
+
+def max_length_setting() -> Any:
+    """How much of a text is embedded."""
+    words = "tokens to read of each text (default: what the encoder says, at most 512)"
+    return setting(None, words, metavar="TOKENS")
+
+
+def copy_encoder_setting() -> Any:
+    """Whether a model's folder holds its encoder."""
+    return setting(False, "copy the encoder into the model folder, which then works by itself")
+
+
 @dataclass(frozen=True, kw_only=True)
 class EmbedConfig(LinearConfig):
     """Settings of the linear model over embeddings; those of the linear model and four more.
@@ -33,25 +50,15 @@ class EmbedConfig(LinearConfig):
         copy_encoder: whether the model folder holds the encoder itself, or names it.
     """
 
-    embedding_scale: float | None = setting(
-        None,
-        "scale of the embeddings relative to the n-grams (default: chosen on validation data)",
-        metavar="S",
-    )
-    max_length: int | None = setting(
-        None,
-        "tokens to read of each text (default: what the encoder says, at most 512)",
-        metavar="TOKENS",
-    )
+    embedding_scale: float | None = embedding_scale_setting()
+    max_length: int | None = max_length_setting()
     folds: int | None = setting(
         None,
         "cross-validate in N folds of training and validation data (default: "
         f"{FEW_FOLDS} with fewer than {FEW} validation samples, none with more)",
         metavar="N",
     )
-    copy_encoder: bool = setting(
-        False, "copy the encoder into the model folder, which then works by itself"
-    )
+    copy_encoder: bool = copy_encoder_setting()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -68,11 +75,10 @@ class EmbedConfig(LinearConfig):
         return FEW_FOLDS if validation_samples < FEW and self.refit else 0
 
 
-class EmbedTrainer(ModelTrainer):
-    """Fits one linear layer over n-grams and embeddings, at a scale that validation chooses."""
+class EncoderTrainer(ModelTrainer):
+    """Trains a kind of model over a frozen encoder's embeddings."""
 
     packages = ("transformers",)
-    chooses = True
 
     def faults(self, model: str) -> list[str]:
         """Whether the encoder's files are there; the hub is asked if need be."""
@@ -94,6 +100,12 @@ class EmbedTrainer(ModelTrainer):
             return EncoderFolder.read(find_encoder(argument_of(model))).fingerprint()[:16]
         except UserError:  # which `faults` explains
             return ""
+
+
+class EmbedTrainer(EncoderTrainer):
+    """Fits one linear layer over n-grams and embeddings, at a scale that validation chooses."""
+
+    chooses = True
 
     def reading(self, config: EmbedConfig) -> str:
         """Texts become n-grams by these settings, and vectors of this encoder."""

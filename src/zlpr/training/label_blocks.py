@@ -6,8 +6,9 @@ import numpy as np
 from scipy import sparse
 
 from zlpr.models.candidates import blocks_of
+from zlpr.models.mixed_matrix import MixedMatrix, sparse_part, stack
 from zlpr.training.block_workers import BlockWorkers, cut
-from zlpr.training.candidate_cells import CandidateKernel, Cells, Vector
+from zlpr.training.candidate_cells import CandidateKernel, Cells, MixedKernel, Vector
 from zlpr.training.divided_candidates import joined, rows_between
 
 # A weight below this share of its label's largest is left out: of 2,271 a label 290 to 560 stay
@@ -19,9 +20,9 @@ class LabelBlocks:
     """The kernel and the weights of all labels, each worker those of a range.
 
     Args:
-        features: of the samples, CSR.
+        features: of the samples, CSR, or n-grams beside embeddings.
         cells: which the coefficients are of.
-        centroids: CSR of shape (labels, features), which the weights start from.
+        centroids: of the same kind and shape (labels, features), which the weights start from.
         slope: by which they are multiplied.
         workers: compute.
     """
@@ -29,7 +30,7 @@ class LabelBlocks:
     def __init__(
         self, features: Any, cells: Cells, centroids: Any, slope: float, workers: BlockWorkers
     ) -> None:
-        entries = np.cumsum(np.diff(features.indptr)[cells.rows], dtype=np.int64)
+        entries = np.cumsum(np.diff(sparse_part(features).indptr)[cells.rows], dtype=np.int64)
         ranges = cut(np.concatenate([[0], entries])[cells.starts], workers.count)
         shared = workers.share(features)
         self._cells = [(cells.starts[first], cells.starts[last]) for first, last in ranges]
@@ -46,9 +47,8 @@ class LabelBlocks:
         return joined(self._call("product", vector))
 
     def weights(self, coefficients: Vector) -> Any:
-        """`slope * centroid + sum of coefficient * sample` of each label, pruned, CSR."""
-        blocks = self._call("weights", coefficients)
-        return sparse.csr_array(sparse.vstack(blocks, format="csr"), dtype=np.float32)
+        """`slope * centroid + sum of coefficient * sample` of each label, pruned."""
+        return stack(self._call("weights", coefficients))
 
     def _call(self, method: str, vector: Vector) -> list[Any]:
         return self._held(method, [(vector[first:last],) for first, last in self._cells])
@@ -59,20 +59,29 @@ class LabelBlock:
 
     def __init__(self, features: Any, cells: Cells, centroids: Any, slope: float) -> None:
         self.features, self.cells, self.centroids, self.slope = features, cells, centroids, slope
-        self.product = CandidateKernel(features, cells)
+        mixed = isinstance(features, MixedMatrix)
+        self.product = (MixedKernel if mixed else CandidateKernel)(features, cells)
 
     def weights(self, coefficients: Vector) -> Any:
-        """Of these labels, pruned, CSR."""
+        """Of these labels, the sparse ones pruned."""
         by_label = sparse.csr_array(
             (coefficients, self.cells.rows, self.cells.starts),
             shape=(self.cells.num_labels, self.features.shape[0]),
         )
-        blocks = []
-        for first, last in blocks_of(by_label, np.diff(self.features.indptr)):
-            summed = sparse.csr_array(by_label[first:last] @ self.features)
-            prior = np.float32(self.slope) * self.centroids[first:last]
-            blocks.append(_pruned(sparse.csr_array(summed + prior)))
-        return sparse.csr_array(sparse.vstack(blocks, format="csr"), dtype=np.float32)
+        slope = np.float32(self.slope)
+        if not isinstance(self.features, MixedMatrix):
+            return _weights(by_label, self.features, self.centroids, slope)
+        ngrams = _weights(by_label, self.features.left, self.centroids.left, slope)
+        return MixedMatrix(ngrams, by_label @ self.features.right + slope * self.centroids.right)
+
+
+def _weights(by_label: Any, features: Any, centroids: Any, slope: np.float32) -> Any:
+    """Sums of samples and centroids, pruned, CSR."""
+    blocks = []
+    for first, last in blocks_of(by_label, np.diff(features.indptr)):
+        summed = sparse.csr_array(by_label[first:last] @ features)
+        blocks.append(_pruned(sparse.csr_array(summed + slope * centroids[first:last])))
+    return sparse.csr_array(sparse.vstack(blocks, format="csr"), dtype=np.float32)
 
 
 def _pruned(weight: Any) -> Any:

@@ -80,6 +80,10 @@ class ExtractedFeatures:
         """The validation features as the fitted model reads them."""
         return self.validation if self.scaling is None else self.read(inputs)
 
+    def beside(self, ngrams: Any, texts: list[str]) -> Matrix:
+        """The n-grams of texts with what else is read of these."""
+        return ngrams
+
     def read(self, inputs: Any) -> Matrix:
         """Features of other samples, as the fitted model's `score` takes them."""
         if self.text_features is not None:

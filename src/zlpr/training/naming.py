@@ -1,7 +1,7 @@
 """The first stage of the model for many labels, as it is trained: what names the candidates."""
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -10,14 +10,16 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from zlpr.data import Dataset
-from zlpr.models.candidates import (
-    SAMPLE_FEATURES,
-    as_matrix,
+from zlpr.models.candidates import SAMPLE_FEATURES, as_matrix
+from zlpr.models.mixed_candidates import (
+    as_rows,
     keep_largest,
     label_sums,
     nearest,
+    rows_times,
     unit_rows,
 )
+from zlpr.models.mixed_matrix import sparse_part, stack
 from zlpr.training.linear_features import ExtractedFeatures
 from zlpr.training.shortlist import ShortlistConfig
 
@@ -42,7 +44,7 @@ class Samples:
     """What a model is fitted to: features and labels, names of labels among them.
 
     Attributes:
-        features: CSR of shape (samples, features), float32.
+        features: CSR of shape (samples, features), float32, or n-grams beside embeddings.
         labels: CSR of shape (samples, labels).
     """
 
@@ -51,25 +53,25 @@ class Samples:
 
     @classmethod
     def of(cls, features: Any, labels: Any) -> "Samples":
-        """Of matrices of any sparse kind."""
-        return cls(sparse.csr_array(features, dtype=np.float32), sparse.csr_array(labels))
+        """Of matrices of any sparse kind, or of mixed features."""
+        return cls(as_rows(features), sparse.csr_array(labels))
 
     @cached_property
-    def looked_at(self) -> "sparse.csr_array[Any]":
+    def looked_at(self) -> Any:
         """The largest features of each sample."""
         return keep_largest(self.features, SAMPLE_FEATURES)
 
     @cached_property
-    def sums(self) -> "sparse.csr_array[Any]":
+    def sums(self) -> Any:
         """Of each label's samples, without the smallest entries."""
         return label_sums(self.looked_at, self.labels, CENTROID_ENTRIES)
 
     @cached_property
-    def centroids(self) -> "sparse.csr_array[Any]":
+    def centroids(self) -> Any:
         """The sums as directions."""
         return unit_rows(self.sums)
 
-    def lifted(self, lift: float) -> "sparse.csr_array[Any]":
+    def lifted(self, lift: float) -> Any:
         """Centroids whose length is a power of the number of samples; of none it is 1.
 
         Args:
@@ -78,10 +80,7 @@ class Samples:
         if lift == 0.0:
             return self.centroids
         counts = np.maximum(np.asarray(self.labels.sum(axis=0), dtype=np.float64).ravel(), 1.0)
-        lengths = (counts**lift).astype(np.float32)
-        units = self.centroids
-        data = units.data * np.repeat(lengths, np.diff(units.indptr))
-        return sparse.csr_array((data, units.indices, units.indptr), shape=units.shape)
+        return rows_times(self.centroids, (counts**lift).astype(np.float32))
 
 
 def count_of(asked: int | None, labels: Any) -> int:
@@ -146,9 +145,11 @@ def name_features(
     """
     if inputs.text_features is None or config.label_texts == "no":
         return None
-    names = sparse.csr_array(inputs.text_features.transform(list(train.label_names)))
-    if config.label_texts == "yes" or _name_their_labels(names, samples):
-        return names
+    names = list(train.label_names)
+    ngrams = sparse.csr_array(inputs.text_features.transform(names))
+    plain = replace(samples, features=sparse_part(samples.features))
+    if config.label_texts == "yes" or _name_their_labels(ngrams, plain):
+        return inputs.beside(ngrams, names)
     return None
 
 
@@ -176,12 +177,12 @@ def with_names(samples: Samples, names: Any) -> Samples:
     if names is None:
         return samples
     seen = np.asarray(samples.labels.sum(axis=0)).ravel() > 0
-    rows = np.flatnonzero(seen & (np.diff(names.indptr) > 0))
+    rows = np.flatnonzero(seen & (np.diff(sparse_part(names).indptr) > 0))
     own = sparse.csr_array(
         (np.ones(len(rows), dtype=bool), rows, np.arange(len(rows) + 1)),
         shape=(len(rows), samples.labels.shape[1]),
     )
     return Samples.of(
-        sparse.vstack([samples.features, names[rows]], format="csr"),
+        stack([samples.features, names[rows]]),
         sparse.vstack([samples.labels, own], format="csr"),
     )

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,9 @@ from zlpr._errors import UserError
 from zlpr.data import Dataset
 from zlpr.metrics import TopScores
 from zlpr.models.base import TrainingRecord
-from zlpr.models.candidates import (
-    SAMPLE_FEATURES,
-    keep_largest,
-)
+from zlpr.models.candidates import SAMPLE_FEATURES
+from zlpr.models.mixed_candidates import as_rows, keep_largest
+from zlpr.models.mixed_matrix import sparse_part
 from zlpr.models.shortlist import ShortlistModel
 from zlpr.training.base import ProgressCallback, Trained, TrainingProgress
 from zlpr.training.block_workers import HERE, BlockWorkers
@@ -81,12 +80,14 @@ def train_shortlist(
     checkpoint: Path | None = None,
     progress: ProgressCallback | None = None,
     workers: BlockWorkers = HERE,
+    build: Callable[..., ShortlistModel] = ShortlistModel,
 ) -> Trained:
     """Fit the weights at one regularisation, or at the best that validation finds.
 
     With `config.refit` the model that is given has been trained once more, on both parts, at what
     was chosen; the scores of the validation part are those of the model that had not seen it.
-    `workers` name candidates, and hold the kernel and make the weights of a range of labels each.
+    `workers` name candidates, and hold the kernel and make the weights of a range of labels each;
+    `build` takes what `ShortlistModel` does.
     """
     if checkpoint is not None:
         claim(checkpoint, run)
@@ -108,7 +109,7 @@ def train_shortlist(
         fit = _Fit(both, config, lift, SavedSolutions(checkpoint, "both"), workers)
         weight, bias = fit.layer(fit.solve(best.regularisation, tell))
         tell.line("training and validation part", fit.value, fit.iterations, None)
-    model = ShortlistModel(
+    model = build(
         train.label_names,
         fit.named_by,
         best.blend.weight_of(fit, weight),
@@ -117,10 +118,8 @@ def train_shortlist(
         inputs.text_features,
         record=TrainingRecord(loss=config.loss),
     )
-    as_given = inputs.validation
     if inputs.scaling is not None:
         model = _unscaled(model, inputs.scaling.scale)
-        as_given = inputs.read(validation.inputs)
     return Trained(
         model=model,
         history=tuple(tell.history),
@@ -133,7 +132,7 @@ def train_shortlist(
         },
         validation_scores=best.scores,
         num_features=int(inputs.train.shape[1]),
-        validation_features=as_given,
+        validation_features=inputs.validation_as_given(validation.inputs),
     )
 
 
@@ -234,7 +233,7 @@ class Blend:
     def weight_of(self, fit: "_Fit", weight: Any) -> Any:
         """The weights of the model that scores so."""
         factor = np.float32(self.centroid * fit.slope)
-        return sparse.csr_array(np.float32(self.weight) * weight + factor * fit.centroids)
+        return as_rows(np.float32(self.weight) * weight + factor * fit.centroids)
 
     def bias_of(self, bias: Vector) -> Vector:
         """Its biases."""
@@ -271,17 +270,18 @@ def memory_of_fit(
 
     Args:
         labels: of the training samples, CSR.
-        features: of the same, CSR.
+        features: of the same, CSR, or n-grams beside embeddings.
         config: says how many negatives a sample may have.
         kernel: whether it is held here, and not by the machines of a cluster.
     """
     samples, num_labels = labels.shape
-    lengths = np.diff(features.indptr)
+    ngrams = sparse_part(features)
+    lengths = np.diff(ngrams.indptr)
     kept, negatives = _room(lengths, count_of(config.negatives, labels))
     cells = samples * min(negatives + labels.nnz / max(samples, 1), num_labels)
     entries = cells * float(np.minimum(lengths, kept).mean()) if samples else 0.0
     held = _BYTES_OF_ENTRY * entries if kernel else 0.0
-    return int(held + _BYTES_OF_CELL * cells + _BYTES_OF_FEATURE * features.nnz)
+    return int(held + _BYTES_OF_CELL * cells + _BYTES_OF_FEATURE * ngrams.nnz)
 
 
 class _Fit:
@@ -299,7 +299,7 @@ class _Fit:
         self.saved, self.workers = saved, workers
         self.named_by = samples.lifted(lift)
         wanted = count_of(config.negatives, samples.labels)
-        kept, negatives = _room(np.diff(samples.looked_at.indptr), wanted)
+        kept, negatives = _room(np.diff(sparse_part(samples.looked_at).indptr), wanted)
         features = keep_largest(samples.looked_at, kept)
         near = nearest(samples.looked_at, self.named_by, negatives, workers)
         self.cells = Cells.of(near, samples.labels)
