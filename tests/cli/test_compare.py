@@ -130,7 +130,7 @@ def test_report_makes_every_form_from_the_records_alone(compared, tmp_path, caps
         (["--grid", "a.toml", "--preset", "demo"], "give --grid or --preset, not both"),
         (
             ["--models", "tree"],
-            "no model 'tree'; there are: linear, shortlist, embed:NAME_OR_PATH, hf:NAME_OR_PATH, ",
+            "no model 'tree'; there are: linear, shortlist, embed:NAME_OR_PATH, embed-shortlist:",
         ),
         (["--seeds", "0"], "--seeds 0: expected a number above 0"),
         (["--workers", "0"], "--workers 0: expected a number above 0"),

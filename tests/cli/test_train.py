@@ -334,8 +334,8 @@ def test_a_setting_of_another_model_is_named_as_a_flag(tmp_path, capsys):
     data = write_rows(tmp_path / "rows.csv", 120)
     assert main(["train", data, "--out", str(tmp_path / "m"), "--max-length", "64"]) == 2
     assert (
-        "model linear has no setting --max-length; embed:NAME_OR_PATH and hf:NAME_OR_PATH have"
-        in capsys.readouterr().err
+        "model linear has no setting --max-length; embed:NAME_OR_PATH, "
+        "embed-shortlist:NAME_OR_PATH and hf:NAME_OR_PATH have" in capsys.readouterr().err
     )
 
 

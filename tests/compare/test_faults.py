@@ -48,7 +48,7 @@ def test_all_faults_are_named_at_once(tmp_path):
         "loss c: choose.rank_weight takes numbers",
         "loss d: choose.pos_weight needs at least two candidates",
         "loss d: choose_by names no metric: 'beauty'",
-        "no model 'tree'; there are: linear, shortlist, embed:NAME_OR_PATH, hf:NAME_OR_PATH",
+        "no model 'tree'; there are: linear, shortlist, embed:NAME_OR_PATH, embed-shortlist:",
         f"model 'hf:{tmp_path}': cannot load the model '{tmp_path}': ",
         "training: model linear has no setting 'epocs'; did you mean 'epochs'? There are: model, ",
         "training: 'seed' belongs to the grid itself",

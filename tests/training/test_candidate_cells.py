@@ -5,11 +5,14 @@ from scipy import sparse
 
 from zlpr.losses import BCELoss, ZLPRLoss, zlpr_loss
 from zlpr.models import candidates
+from zlpr.models.mixed_candidates import label_sums
+from zlpr.models.mixed_matrix import MixedMatrix
 from zlpr.training.candidate_cells import (
     CONSTANT,
     CandidateKernel,
     CandidateLoss,
     Cells,
+    MixedKernel,
     fit_mix,
     prior_products,
 )
@@ -47,6 +50,29 @@ def test_the_kernel_is_that_of_samples_with_the_same_label(problem, table, monke
     vector = np.random.default_rng(1).normal(size=len(cells.rows)).astype(np.float32)
     kernel = CandidateKernel(features, cells)
     np.testing.assert_allclose(kernel(vector), whole @ vector, rtol=1e-4, atol=1e-4)
+
+
+@pytest.fixture
+def embeddings():
+    return np.random.default_rng(5).normal(size=(12, 3)).astype(np.float32)
+
+
+def test_a_kernel_beside_embeddings_is_that_of_both_as_one_matrix(problem, embeddings):
+    features, _, cells, _ = problem
+    mixed = MixedMatrix(features, embeddings)
+    vector = np.random.default_rng(1).normal(size=len(cells.rows)).astype(np.float32)
+    whole = CandidateKernel(sparse.csr_array(mixed.tocsr()), cells)
+    np.testing.assert_allclose(MixedKernel(mixed, cells)(vector), whole(vector), atol=1e-4)
+
+
+def test_a_prior_beside_embeddings_is_that_of_both_as_one_matrix(problem, embeddings):
+    features, labels, cells, _ = problem
+    mixed = MixedMatrix(features, embeddings)
+    one = sparse.csr_array(mixed.tocsr())
+    found = prior_products(mixed, label_sums(mixed, labels, 25), cells, labels)
+    expected = prior_products(one, candidates.label_sums(one, labels, 28), cells, labels)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert found.min() < 0  # embeddings point away from each other, too
 
 
 def test_cells_of_some_labels_are_those_of_all_together(problem):

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from zlpr.models.mixed_matrix import MixedMatrix
 from zlpr.training.block_workers import InProcess
 from zlpr.training.candidate_cells import CandidateKernel, Cells
 from zlpr.training.label_blocks import PRUNED_BELOW, LabelBlocks
@@ -39,3 +40,18 @@ def test_weights_are_the_centroid_and_the_samples_without_what_is_small(problem)
     expected[np.abs(expected) < PRUNED_BELOW * np.abs(expected).max(1, keepdims=True)] = 0.0
     found = LabelBlocks(features, cells, centroids, SLOPE, InProcess(3)).weights(vector)
     np.testing.assert_allclose(found.toarray(), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_embeddings_have_weights_beside_those_of_n_grams_of_which_none_is_pruned(problem, count):
+    features, cells, centroids, vector = problem
+    rng = np.random.default_rng(1)
+    embeddings, means = (rng.normal(size=(n, 4)).astype(np.float32) for n in (60, 30))
+    expected = SLOPE * means
+    np.add.at(expected, cells.labels, vector[:, None] * embeddings[cells.rows])
+    workers = InProcess(count)
+    both = MixedMatrix(features, embeddings), cells, MixedMatrix(centroids, means), SLOPE
+    found = LabelBlocks(*both, workers).weights(vector)
+    plain = LabelBlocks(features, cells, centroids, SLOPE, workers).weights(vector)
+    np.testing.assert_array_equal(found.left.toarray(), plain.toarray())
+    np.testing.assert_allclose(found.right, expected, atol=1e-5)

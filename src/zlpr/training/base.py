@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from zlpr.training.automatic import FOR_MANY
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -118,6 +120,10 @@ class ModelTrainer(abc.ABC):
     def fingerprint(self, model: str) -> str:
         """Hash of the files that a model starts from; empty where its name says what it is."""
         return ""
+
+    def for_many(self, model: str) -> str:
+        """The model that takes its place where labels are too many for it."""
+        return FOR_MANY
 
     @abc.abstractmethod
     def reading(self, config: Any) -> str:

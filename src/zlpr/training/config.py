@@ -83,7 +83,7 @@ class TrainingConfig:
         LinearConfig(model='linear', loss='bce', ..., regularisation=1.0, ...)
         >>> TrainingConfig(max_length=64)
         Traceback (most recent call last):
-        zlpr._errors.UserError: model linear has no setting 'max_length' (embed, hf have); there ...
+        zlpr._errors.UserError: model linear has no setting 'max_length' (embed, embed-...
     """
 
     model: str = DEFAULT

@@ -111,6 +111,10 @@ class EmbedTrainer(EncoderTrainer):
         """Texts become n-grams by these settings, and vectors of this encoder."""
         return repr((config.features, config.model, config.max_length, config.embedding_scale))
 
+    def for_many(self, model: str) -> str:
+        """The same encoder beside candidates."""
+        return f"embed-shortlist:{argument_of(model)}"
+
     def read(
         self, train: "Dataset", validation: "Dataset", config: EmbedConfig
     ) -> "EmbeddedFeatures":

@@ -300,7 +300,8 @@ def check_memory(
         judged = [len(part) for part in (parts.validation, parts.test) if part is not None]
         needed += BYTES_A_SCORE * labels * max(judged)
     others = list(trainer.takes_less) if parts.train.texts is not None else []
-    others += ["the model shortlist, which scores candidates"] if trainer.scores_all_labels else []
+    if trainer.scores_all_labels:
+        others.append(f"the model {trainer.for_many(config.model)}, which scores candidates")
     require_memory(
         f"training {config.model} on {counted(len(parts.train), 'sample')} with "
         f"{counted(labels, 'label')}",
