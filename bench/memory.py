@@ -3,7 +3,8 @@
     python bench/memory.py [--json]
 
 Each fit has a process of its own, on random sparse features with three labels per sample; those of
-encoders (BERT with random weights) go through two batches of texts that are all equally long. The
+encoders (BERT with random weights) go through two batches of texts that are all equally long, and
+those beside a frozen encoder have random vectors of 384 numbers in place of its embeddings. The
 peak is of the resident size, beyond what was there before the fit. A training is refused where the
 estimate exceeds what is free: it should be near the peak, and rather above it.
 """
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 from scipy import sparse
@@ -34,7 +36,10 @@ FITS = (
     ("shortlist", 5_000, 50_000, 5_000),
     ("shortlist", 20_000, 50_000, 2_000),
     ("shortlist", 60_000, 100_000, 20_000),
+    ("embed-shortlist", 5_000, 50_000, 5_000),
+    ("embed-shortlist", 20_000, 50_000, 20_000),
 )
+EMBEDDED = "embed-shortlist"
 # Hidden units, layers, samples of a batch, tokens of a text.
 FINE_TUNINGS = ((384, 6, 32, 128), (384, 6, 8, 512), (768, 12, 8, 128))
 SETTINGS = {
@@ -43,6 +48,7 @@ SETTINGS = {
     "mmp": {"epochs": 1},
     "chain": {"regularisation": 10.0},
     "shortlist": {"regularisation": 0.03},
+    "embed-shortlist": {"regularisation": 0.03, "embedding_scale": 0.5},
 }
 
 
@@ -54,7 +60,8 @@ def main() -> int:
     parser.add_argument("--fine-tuning", nargs=4, type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.fit:
-        print(json.dumps(measure(args.fit[0], *map(int, args.fit[1:]))))
+        of_kind = measure_embedded if args.fit[0] == EMBEDDED else measure
+        print(json.dumps(of_kind(args.fit[0], *map(int, args.fit[1:]))))
         return 0
     if args.fine_tuning:
         print(json.dumps(measure_fine_tuning(*args.fine_tuning)))
@@ -64,11 +71,11 @@ def main() -> int:
     if args.json:
         print(json.dumps(found + tuned, indent=2))
         return 0
-    print(f"{'kind':<10}{'samples':>9}{'features':>10}{'labels':>8}{'estimate':>11}{'peak':>9}")
+    print(f"{'kind':<16}{'samples':>9}{'features':>10}{'labels':>8}{'estimate':>11}{'peak':>9}")
     for row in found:
         sizes = f"{row['samples']:>9,}{row['features']:>10,}{row['labels']:>8,}"
         estimate, peak = (f"{row[name] / 1e6:,.0f} MB" for name in ("estimate", "peak"))
-        print(f"{row['kind']:<10}{sizes}{estimate:>11}{peak:>9}")
+        print(f"{row['kind']:<16}{sizes}{estimate:>11}{peak:>9}")
     print(f"{'units':>9}{'layers':>10}{'batch':>8}{'tokens':>9}{'estimate':>11}{'peak':>9}")
     for row in tuned:
         sizes = f"{row['units']:>9,}{row['layers']:>10,}{row['batch']:>8,}{row['tokens']:>9,}"
@@ -94,6 +101,32 @@ def measure(kind: str, samples: int, features: int, labels: int) -> dict[str, ob
     before = resident("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
     fit(train, validation, config)
+    sizes = {"kind": kind, "samples": samples, "features": features, "labels": labels}
+    return {**sizes, "estimate": estimate, "peak": resident("VmHWM") - before}
+
+
+def measure_embedded(kind: str, samples: int, features: int, labels: int) -> dict[str, object]:
+    """The same for n-grams beside embeddings, of which both are given."""
+    from zlpr.training.linear_features import extract_features
+    from zlpr.training.projected_features import project
+
+    random = np.random.default_rng(0)
+    config = TrainingConfig.of({"model": f"{kind}:none", **SETTINGS[kind]})
+    trainer = trainer_of(config.model)
+
+    def prepared(samples, features, labels):
+        train, validation = (make(random, n, features, labels) for n in (samples, samples // 8))
+        rows = len(train) + len(validation)
+        vectors = random.normal(size=(rows, 384)).astype(np.float32)
+        encoder = SimpleNamespace(name="none", fingerprint="none")
+        return train, validation, project(extract_features(train, validation), encoder, vectors)
+
+    small, other, inputs = prepared(60, 5, 3)
+    trainer.train(small, other, config, inputs, run={})  # loads what is loaded lazily
+    train, validation, inputs = prepared(samples, features, labels)
+    estimate, before = trainer.memory(train, config, inputs), resident("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")
+    trainer.train(train, validation, config, inputs, run={})
     sizes = {"kind": kind, "samples": samples, "features": features, "labels": labels}
     return {**sizes, "estimate": estimate, "peak": resident("VmHWM") - before}
 

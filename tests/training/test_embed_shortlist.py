@@ -1,5 +1,6 @@
 """Many labels with an encoder: settings, encoders and data, resumed and refused."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from scipy import sparse
 
 from tests import many_labels
 from zlpr._errors import UserError
+from zlpr.cli.main import main
 from zlpr.data import Dataset
 from zlpr.models.embedding_cache import FOLDER
 from zlpr.training import Parts, TrainingConfig, fit, fitting
@@ -97,3 +99,28 @@ def test_a_dense_layer_that_does_not_fit_names_this_in_its_place(
         fitting.check_memory(parts, config, inputs)
     assert ways[0].endswith(f"or the model embed-shortlist:{bert}, which scores candidates")
     assert "candidates" not in ways[1]
+
+
+def test_every_command_takes_its_model(
+    bert: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, model = str(tmp_path / "rows.jsonl"), str(tmp_path / "model")
+    rows = zip(TRAIN.texts or [], TRAIN.label_sets(), strict=True)
+    lines = [json.dumps({"text": text, "labels": labels}) for text, labels in rows]
+    Path(data).write_text("\n".join(lines))
+    flags = ["--embedding-scale", "0.5", "--regularisation", "0.1", "--copy-encoder"]
+    train = ["train", data, "--model", f"embed-shortlist:{bert}", *flags, "--out", model]
+    assert main(train) == 0
+    said = capsys.readouterr().out
+    assert "embedding_scale 0.5" in said.replace("embedding scale", "embedding_scale")
+    text = (TRAIN.texts or [""])[0]
+    for command in (["predict", model, text], ["evaluate", model, data], ["explain", model, text]):
+        assert main(command) == 0
+    said = capsys.readouterr().out
+    assert "the embedding by" in said
+    assert main(["models"]) == 0
+    assert "embed-shortlist:NAME_OR_PATH" in capsys.readouterr().out
+    assert main(["export", model, "--out", str(tmp_path / "model.onnx")]) != 0
+    assert "'embed-shortlist' cannot be exported" in capsys.readouterr().err
+    assert main([*train, "--overwrite", "--ray", "local"]) != 0
+    assert "is trained by one process" in capsys.readouterr().err

@@ -20,7 +20,7 @@ from zlpr.models.shortlist import ShortlistModel, load_stages
 
 DIRECTIONS = 128
 """In which embeddings differ most, and of which each label has a weight: 384 of them rank no
-better, in three times the time and memory."""
+better, and take three times the memory."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Projection:
 
     def __call__(self, embeddings: NDArray[np.float32]) -> NDArray[np.float32]:
         """Embeddings in these directions, shape (samples, directions)."""
-        return (embeddings - self.mean) @ self.directions
+        return np.asarray((embeddings - self.mean) @ self.directions, dtype=np.float32)
 
 
 class EmbedShortlistModel(ShortlistModel):

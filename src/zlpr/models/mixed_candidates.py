@@ -51,7 +51,7 @@ def squared_lengths(matrix: Any) -> NDArray[np.float64]:
     if not isinstance(matrix, MixedMatrix):
         return np.asarray(matrix.multiply(matrix).sum(axis=1), dtype=np.float64)
     dense = np.einsum("ij,ij->i", matrix.right, matrix.right, dtype=np.float64)
-    return squared_lengths(matrix.left) + dense
+    return np.asarray(squared_lengths(matrix.left) + dense, dtype=np.float64)
 
 
 def rows_times(matrix: Any, factors: NDArray[np.float32]) -> Any:

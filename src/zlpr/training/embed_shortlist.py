@@ -13,7 +13,7 @@ from zlpr.training.embed import (
     embedding_scale_setting,
     max_length_setting,
 )
-from zlpr.training.shortlist import ShortlistConfig, ShortlistTrainer
+from zlpr.training.shortlist import ShortlistConfig
 
 if TYPE_CHECKING:
     from zlpr.data import Dataset
@@ -41,11 +41,11 @@ class EmbedShortlistConfig(ShortlistConfig):
         check_above_zero(self, ("embedding_scale", "max_length"))
 
 
-class EmbedShortlistTrainer(EncoderTrainer, ShortlistTrainer):
+class EmbedShortlistTrainer(EncoderTrainer):
     """The shortlist's centroids and weights, over n-grams and embeddings."""
 
-    # Products of dense matrices are not the same to the last bit in blocks of another size.
-    divides = False
+    scores_all_labels = False
+    # Not divided: products of dense matrices differ in their last bits by the size of blocks.
 
     def reading(self, config: EmbedShortlistConfig) -> str:
         """Texts become n-grams by these settings, and vectors of this encoder."""
@@ -64,8 +64,9 @@ class EmbedShortlistTrainer(EncoderTrainer, ShortlistTrainer):
     ) -> int:
         """As without embeddings, and dense columns of samples, sums, centroids and weights."""
         from zlpr.training.projected_features import memory_of_embeddings
+        from zlpr.training.shortlist_fit import memory_of_fit
 
-        plain = super().memory(train, config, inputs)
+        plain = memory_of_fit(train.labels, inputs.train, config)
         return plain + memory_of_embeddings(train.labels.shape, inputs.train)
 
     def train(

@@ -80,7 +80,7 @@ class ExtractedFeatures:
         """The validation features as the fitted model reads them."""
         return self.validation if self.scaling is None else self.read(inputs)
 
-    def beside(self, ngrams: Any, texts: list[str]) -> Matrix:
+    def beside(self, ngrams: Matrix, texts: list[str]) -> Matrix:
         """The n-grams of texts with what else is read of these."""
         return ngrams
 

@@ -31,9 +31,10 @@ from zlpr.training.shortlist_fit import train_shortlist
 
 SCALES = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4)
 """Of embeddings, of which one is chosen: weights are learned at that one alone."""
-# Dense columns that a fit holds at once for each label (sums, centroids, those that name, weights
-# and their blend) and each sample (as read, of both parts, at the scale, with the parts joined).
-_OF_LABEL, _OF_SAMPLE = 6, 5
+# Dense rows that a fit holds at once for each label (of sums, centroids, those that name, weights
+# and their blend, and what is made on the way) and each sample (as read, at the scale, and of both
+# parts joined); measured by `bench/memory.py`.
+_OF_LABEL, _OF_SAMPLE = 10, 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +58,7 @@ class ProjectedFeatures(ExtractedFeatures):
         train, validation = (part.stretched(factor) for part in parts)
         return replace(self, train=train, validation=validation, scale=scale)
 
-    def beside(self, ngrams: Any, texts: list[str]) -> Matrix:
+    def beside(self, ngrams: Matrix, texts: list[str]) -> Matrix:
         """The n-grams of texts with their embeddings."""
         vectors = self.projection(embed(self.encoder, texts))
         return MixedMatrix(ngrams, np.float32(self.scale) * vectors)
