@@ -114,7 +114,8 @@ def test_training_settings_of_the_right_kind_are_none(tmp_path):
 def test_a_setting_of_one_kind_is_refused_for_another(tmp_path):
     models = ("linear", f"hf:{tiny.bert(tmp_path / 'encoder')}")
     [fault] = find_faults(small(models=models, training={"max_length": 8}))
-    assert fault.startswith("training: model linear has no setting 'max_length' (embed, hf have)")
+    refused = "training: model linear has no setting 'max_length' (embed, embed-shortlist, hf have)"
+    assert fault.startswith(refused)
     [fault] = find_faults(small(training={"hf": {"max_length": 8}}))
     assert fault == "training.hf: the grid has no such model"
     [fault] = find_faults(small(models=models, training={"hf": {"mixed_precision": "fp7"}}))

@@ -45,7 +45,7 @@ def test_the_model_decides_which_settings_there_are():
     assert type(TrainingConfig(model="hf:encoder", epochs=1)) is TransformerConfig
     for make in (lambda given: TrainingConfig(**given), TrainingConfig.of):
         with pytest.raises(
-            UserError, match=r"linear has no setting 'max_length' \(embed, hf have\)"
+            UserError, match=r"linear has no setting 'max_length' \(embed, embed-shortlist, hf have"
         ):
             make({"model": "linear", "max_length": 64})
 
