@@ -56,6 +56,12 @@ class Samples:
         """Of matrices of any sparse kind, or of mixed features."""
         return cls(as_rows(features), sparse.csr_array(labels))
 
+    @property
+    def by_ngrams(self) -> "Samples":
+        """The same without embeddings; themselves where there are none."""
+        ngrams = sparse_part(self.features)
+        return self if ngrams is self.features else replace(self, features=ngrams)
+
     @cached_property
     def looked_at(self) -> Any:
         """The largest features of each sample."""
@@ -147,8 +153,7 @@ def name_features(
         return None
     names = list(train.label_names)
     ngrams = sparse.csr_array(inputs.text_features.transform(names))
-    plain = replace(samples, features=sparse_part(samples.features))
-    if config.label_texts == "yes" or _name_their_labels(ngrams, plain):
+    if config.label_texts == "yes" or _name_their_labels(ngrams, samples.by_ngrams):
         return inputs.beside(ngrams, names)
     return None
 
