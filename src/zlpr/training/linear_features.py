@@ -1,6 +1,6 @@
 """Features of the linear model's parts: learned on the training part, scaled, shared by runs."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -14,6 +14,7 @@ from zlpr.models.feature_config import FeatureConfig
 from zlpr.models.features import Matrix, TextFeatures
 from zlpr.models.inputs import fill_missing
 from zlpr.models.mixed_matrix import MixedMatrix
+from zlpr.training.sample_basis import SampleBases
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,6 +41,7 @@ class ExtractedFeatures:
         embedded: the columns that are embeddings; None where none are.
         usual_scale: the length of embeddings that a search begins with, or is told to keep.
         is_scale_open: whether other lengths may be tried.
+        bases: of the training samples, which fits share.
     """
 
     train: Matrix
@@ -50,6 +52,7 @@ class ExtractedFeatures:
     embedded: slice | None = None
     usual_scale: float = 1.0
     is_scale_open: bool = False
+    bases: SampleBases = field(default_factory=SampleBases, compare=False, repr=False)
 
     @property
     def both(self) -> Matrix:
