@@ -282,23 +282,21 @@ class WholeData(Solver):
 
 def basis_of(features: Matrix, num_labels: int, bases: SampleBases | None) -> SampleBasis | None:
     """The samples' basis of the sparse columns, where a fit in it is quicker."""
-    left = _sparse_columns(features)
-    if left is None or not pays(*left.shape, num_labels):
-        return None
-    return (bases or SampleBases()).of(left)
+    left = _columns_for_a_basis(features, num_labels)
+    return None if left is None else (bases or SampleBases()).of(left)
 
 
 def features_of_fit(features: Matrix, num_labels: int) -> int:
     """How many weights a label has during a fit: those of features, or those of samples."""
-    left = _sparse_columns(features)
-    if left is None or not pays(*left.shape, num_labels):
-        return features.shape[1]
-    return features.shape[1] - left.shape[1] + left.shape[0]
+    left = _columns_for_a_basis(features, num_labels)
+    num_features = int(features.shape[1])
+    return num_features if left is None else num_features - left.shape[1] + left.shape[0]
 
 
-def _sparse_columns(features: Any) -> Any:
+def _columns_for_a_basis(features: Any, num_labels: int) -> Any:
     left = features.left if isinstance(features, MixedMatrix) else features
-    return left if sparse.issparse(left) else None
+    samples, columns = left.shape
+    return left if sparse.issparse(left) and pays(samples, columns, num_labels) else None
 
 
 def _in_basis(features: Matrix, basis: SampleBasis | None) -> Matrix:
@@ -521,7 +519,7 @@ def memory_of_fit(features: Matrix, num_labels: int) -> int:
     The numbers of vectors were measured (`python bench/memory.py`): what a step needs, the past
     steps of L-BFGS or the moments of Adam, and the best weights so far.
     """
-    num_samples, num_features = features.shape
+    num_samples, num_features = map(int, features.shape)
     inner = features_of_fit(features, num_labels)
     cell = 4 * num_labels
     past = memory_of_past_steps(inner, num_labels)
