@@ -154,7 +154,7 @@ def parse_grid(plain: Mapping[str, Any], where: str = "grid") -> Grid:
         "models": lambda value: from_plain(tuple[str, ...], value, "models"),
         "seeds": _seeds,
         "split": _split_method,
-        "training": lambda value: from_plain(dict[str, Any], value, "training"),
+        "training": _training,
         "per_metric": lambda value: from_plain(bool, value, "per_metric"),
         "max_samples": _max_samples,
     }
@@ -236,6 +236,25 @@ def with_split(grid: Grid, split: SplitMethod) -> Grid:
     """The same grid with this split for every data set, whatever it named itself."""
     data = tuple(replace(entry, split=None) for entry in grid.data)
     return replace(grid, split=split, data=data)
+
+
+def with_training(grid: Grid, settings: Mapping[str, Any]) -> Grid:
+    """The same grid with these training settings over its own.
+
+    One for every model holds for every model, whatever the grid gave a kind; those of a kind leave
+    its others as they are.
+
+    Examples:
+        >>> grid = Grid((), (), (), (0,), training={"linear": {"refit": False, "metric": "macro_f1"}})
+        >>> with_training(grid, {"metric": "micro_f1", "linear": {"regularisation": 1}}).training
+        {'linear': {'refit': False, 'regularisation': 1}, 'metric': 'micro_f1'}
+    """
+    kinds = {name for name in (*grid.training, *settings) if name in available()}
+    training = {**grid.training, **settings}
+    for kind in kinds:
+        before = {k: v for k, v in grid.training.get(kind, {}).items() if k not in settings}
+        training[kind] = {**before, **settings.get(kind, {})}
+    return replace(grid, training=training)
 
 
 def settings_for(training: Mapping[str, Any], model: str) -> dict[str, Any]:
@@ -370,6 +389,14 @@ def _loss_spec(entry: Any) -> LossSpec:
     if isinstance(entry, Mapping) and "label" not in entry:
         entry = {**entry, "label": entry.get("name", "")}
     return from_plain(LossSpec, entry, "losses")
+
+
+def _training(value: Any) -> dict[str, Any]:
+    """Settings by name; those of a kind of model are a table of their own."""
+    settings = from_plain(dict[str, Any], value, "training")
+    for kind in settings.keys() & set(available()):
+        from_plain(dict[str, Any], settings[kind], f"training.{kind}")
+    return settings
 
 
 def _split_method(value: Any) -> SplitMethod:
