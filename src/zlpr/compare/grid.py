@@ -273,10 +273,13 @@ def settings_for(training: Mapping[str, Any], model: str) -> dict[str, Any]:
 def with_choice(grid: Grid, choose: Mapping[str, tuple[float, ...]]) -> Grid:
     """The same grid with a second version of each loss that has these parameters, chosen there.
 
+    A data set that lists losses of its own gets the second versions of these.
+
     Raises:
         UserError: no loss of the grid has one of the parameters, or one that has is given it.
     """
     losses = list(grid.losses)
+    versions: dict[str, str] = {}
     for loss in grid.losses:
         has = {name: values for name, values in choose.items() if _has_parameter(loss, name)}
         if not has:
@@ -284,10 +287,16 @@ def with_choice(grid: Grid, choose: Mapping[str, tuple[float, ...]]) -> Grid:
         label = ",".join(f"{name}={'|'.join(map(str, has[name]))}" for name in has)
         beside = replace(loss, label=f"{loss.label}:{label}", choose={**loss.choose, **has})
         losses.insert(losses.index(loss) + 1, beside)
+        versions[loss.label] = beside.label
     for name in choose:
         if not any(name in loss.choose for loss in losses):
             raise UserError(f"--choose {name}: no loss of the comparison has such a parameter")
-    return with_losses(grid, losses)
+
+    def beside_its_own(entry: DataSpec) -> DataSpec:
+        own = (x for label in entry.losses for x in (label, versions.get(label)) if x)
+        return replace(entry, losses=tuple(own))
+
+    return replace(grid, losses=tuple(losses), data=tuple(map(beside_its_own, grid.data)))
 
 
 def _has_parameter(loss: LossSpec, name: str) -> bool:
