@@ -67,3 +67,15 @@ def test_one_short_step_does_not_end_a_fit():
     expected, found = logistic_regression(features, signs, 0.01, max_iterations=400)
     start = 60 * np.log(2)
     assert found.value - expected.fun < 0.02 * (start - expected.fun)
+
+
+def test_changes_too_small_to_be_squared_are_not_divided_by():
+    zero, target = np.zeros(2, dtype=np.float32), np.array([1e-20, 2e-20])
+    found = minimise_in_span(
+        lambda scores: float(5e-4 * ((scores - target) ** 2).sum()),
+        lambda scores: (1e-3 * (scores - target)).astype(np.float32),
+        lambda vector: vector,
+        InSpan(zero, zero),
+        1e-6,
+    )
+    assert found.value < 0.2 * 5e-4 * (target**2).sum()

@@ -122,7 +122,7 @@ def minimise_in_span(
         gradient = _gradient(weights, slopes, kernel, regularisation)
         change = gradient + before.times(-1.0)
         curvature = moved.dot(change)
-        if curvature > 1e-10 * change.dot(change):
+        if 0.0 < 1e-10 * change.dot(change) < curvature:  # a square of 0, or below, is a rounding
             past = [*past[1 - MEMORY :], (moved, change, curvature)]
     return SpanMinimum(weights, value, iteration)
 
