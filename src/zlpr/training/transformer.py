@@ -131,7 +131,7 @@ class TransformerConfig(TrainingConfig):
     )
     learning_rate: float | None = setting(
         None,
-        "learning rate of the Adam optimiser (default: 5e-5 for encoders of width 768, and more for "
+        "learning rate of the Adam optimiser (default: 5e-5 for an encoder of width 768, more for "
         "narrower ones, up to 3e-4)",
         metavar="RATE",
     )
