@@ -62,8 +62,8 @@ class Recipe:
         """The peak of the learning rate for an encoder with vectors of this width.
 
         Examples:
-            >>> [RECIPES["default"].rate_for(width) for width in (1024, 768, 384, 128)]
-            [2.8125e-05, 5e-05, 0.0002, 0.0003]
+            >>> [RECIPES["default"].rate_for(width) for width in (768, 384, 128)]
+            [5e-05, 0.0002, 0.0003]
         """
         if not self.width or not width:
             return self.learning_rate
