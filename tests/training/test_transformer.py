@@ -22,6 +22,7 @@ from zlpr.losses import ZLPRLoss
 from zlpr.models.transformer import fixed_bounds, load_network
 from zlpr.training import TrainingConfig, TrainingProgress, fine_tuning, fit
 from zlpr.training.fine_tuning import fold_bound
+from zlpr.training.transformer import MOST_RATE
 
 TRAIN, VALIDATION, TEST = tiny.texts(240, seed=3), tiny.texts(60, seed=4), tiny.texts(40, seed=5)
 
@@ -223,6 +224,22 @@ def test_the_papers_preset_is_adam_at_its_rate_for_its_epochs(
     monkeypatch.setattr(fine_tuning._Trainer, "run", watch)
     worker.run({"model": f"hf:{bert}", "preset": "paper"})
     assert seen == {"rate": 2e-4, "decay": 0.0, "epochs": 20}
+
+
+@pytest.mark.parametrize(("given", "used"), [(None, MOST_RATE), (0.01, 0.01)])
+def test_a_narrow_encoder_takes_a_larger_learning_rate_unless_told(
+    given: float | None, used: float, bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[float] = []
+    run = fine_tuning._Trainer.run
+
+    def watch(self: Any) -> None:
+        seen.append(self.args.learning_rate)
+        run(self)
+
+    monkeypatch.setattr(fine_tuning._Trainer, "run", watch)
+    worker.run({"model": f"hf:{bert}", "epochs": 1, "learning_rate": given})
+    assert seen == [used]
 
 
 def test_a_learned_bound_is_folded_into_the_bias(bert: Path) -> None:
