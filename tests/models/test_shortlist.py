@@ -29,7 +29,9 @@ def test_the_candidates_scores_are_exact_and_the_others_none():
     scores = model.predict_scores(texts)
     assert isinstance(scores, TopScores)
     features = model.read(texts)
+    counts = np.diff(features.indptr)[:, None]
     dense = (features @ model.weight.T).toarray() + model.bias
+    dense += model.length_weight * np.log(1 + counts)
     rows, places = np.nonzero(scores.labels >= 0)
     named = scores.labels[rows, places]
     np.testing.assert_allclose(scores.scores[rows, places], dense[rows, named], atol=1e-4)
@@ -132,3 +134,19 @@ def test_a_strangers_file_cannot_point_outside_its_arrays(tmp_path, name, damage
     (folder / "config.json").write_text(json.dumps(config))
     with pytest.raises(UserError, match=fault):
         zlpr.load(folder)
+
+
+def test_a_model_from_before_lengths_counted_scores_as_it_did(tmp_path):
+    model = copy.copy(fitted())
+    model.length_weight = 0.0
+    model.save(tmp_path / "model")
+    config = tmp_path / "model" / "config.json"
+    settings = json.loads(config.read_text())
+    del settings["length_weight"]
+    config.write_text(json.dumps(settings))
+    texts = many_labels.make(20, seed=1).texts
+    found = zlpr.load(tmp_path / "model").predict_scores(texts).scores
+    np.testing.assert_array_equal(found, model.predict_scores(texts).scores)
+    config.write_text(json.dumps({**settings, "length_weight": "much"}))
+    with pytest.raises(UserError, match="length_weight 'much'"):
+        zlpr.load(tmp_path / "model")

@@ -18,8 +18,10 @@ def logistic_regression(features, signs, regularisation, **options):
     kernel = (features @ features.T).astype(np.float32)
     zero = np.zeros(len(features), dtype=np.float32)
     found = minimise_in_span(
-        lambda scores: float(np.logaddexp(0, -signs * scores).sum()),
-        lambda scores: (-signs / (1 + np.exp(signs * scores))).astype(np.float32),
+        lambda scores: (
+            float(np.logaddexp(0, -signs * scores).sum()),
+            (-signs / (1 + np.exp(signs * scores))).astype(np.float32),
+        ),
         lambda vector: kernel @ vector,
         InSpan(zero, zero),
         regularisation,
@@ -52,7 +54,7 @@ def test_a_start_at_the_minimum_stays_there():
     zero = np.zeros(3, dtype=np.float32)
     start = InSpan(zero, zero)
     found = minimise_in_span(
-        lambda scores: float((scores**2).sum()), lambda scores: 2 * scores, lambda v: v, start, 1.0
+        lambda scores: (float((scores**2).sum()), 2 * scores), lambda v: v, start, 1.0
     )
     assert found.value == 0.0
     assert not found.weights.scores.any()

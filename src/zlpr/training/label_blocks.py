@@ -77,8 +77,14 @@ class LabelBlock:
 
 def _pruned(weight: Any) -> Any:
     """Weights without those that are small beside their label's largest."""
-    largest = abs(weight).max(axis=1).toarray().ravel()
-    kept = np.abs(weight.data) >= PRUNED_BELOW * np.repeat(largest, np.diff(weight.indptr))
-    weight.data *= kept
-    weight.eliminate_zeros()
-    return weight
+    sizes, pointer = np.abs(weight.data), weight.indptr
+    held = np.flatnonzero(np.diff(pointer))
+    largest = np.zeros(weight.shape[0], dtype=np.float32)
+    if len(held):
+        largest[held] = np.maximum.reduceat(sizes, pointer[held])
+    kept = sizes >= np.repeat(np.float32(PRUNED_BELOW) * largest, np.diff(pointer))
+    before = np.concatenate([[0], np.cumsum(kept)])
+    entries = (weight.data[kept], weight.indices[kept], before[pointer])
+    pruned = sparse.csr_array(entries, shape=weight.shape)
+    pruned.sort_indices()
+    return pruned

@@ -17,6 +17,7 @@ from zlpr.models.base import TrainingRecord
 from zlpr.models.candidates import (
     SAMPLE_FEATURES,
     keep_largest,
+    log_lengths,
 )
 from zlpr.models.shortlist import ShortlistModel
 from zlpr.training.base import ProgressCallback, Trained, TrainingProgress
@@ -58,6 +59,8 @@ FEWEST_FEATURES, FEWEST_NEGATIVES = 30, 10
 REGULARISATION, WEAKER, STRONGER = 0.1, (0.03, 0.01), (0.3, 1.0, 3.0, 10.0)
 # How firmly weights and centroids keep to their own sum where validation has few samples.
 BLEND_PENALTY = 1.0
+# How firmly a sample's length counts nothing where lengths differ too little to tell.
+LENGTH_PENALTY = 1.0
 
 
 def read_sparse(train: Dataset, validation: Dataset, config: ShortlistConfig) -> ExtractedFeatures:
@@ -116,6 +119,7 @@ def train_shortlist(
         count,
         inputs.text_features,
         record=TrainingRecord(loss=config.loss),
+        length_weight=best.blend.length_weight_of(fit),
     )
     as_given = inputs.validation
     if inputs.scaling is not None:
@@ -148,6 +152,7 @@ class _Unseen:
         self.cells = Cells.of_candidates(self.named, self.truth)
         self.order = np.lexsort((self.rows, self.labels))
         self.prior = np.float32(fit.slope) * self.products(fit.centroids)
+        self.lengths = log_lengths(self.features)[self.rows]
 
     def products(self, weight: Any) -> Vector:
         """Of each candidate's sample and the label's weights."""
@@ -155,11 +160,10 @@ class _Unseen:
 
     def blend(self, loss: Any, learned: Vector) -> "tuple[Blend, TopScores]":
         """How much the centroids count beside the weights, and the scores of both together."""
-        blend = Blend.of(loss, self.cells, learned[self.order], self.prior[self.order])
+        parts = (learned, self.prior, self.lengths)
+        blend = Blend.of(loss, self.cells, *(part[self.order] for part in parts))
         scores = np.full(self.named.shape, -np.inf, dtype=np.float32)
-        scores[self.rows, self.places] = (
-            blend.weight * learned + blend.centroid * self.prior + blend.bias
-        )
+        scores[self.rows, self.places] = blend(*parts)
         return blend, TopScores(self.named, scores, self.truth.shape[1])
 
 
@@ -194,7 +198,8 @@ def _best(fit: "_Fit", unseen: _Unseen, tell: "_Teller") -> _Attempt:
 def _attempt(fit: "_Fit", unseen: _Unseen, regularisation: float, tell: "_Teller") -> _Attempt:
     """Fit at a regularisation, and judge it."""
     weight, bias = fit.layer(fit.solve(regularisation, tell))
-    blend, scores = unseen.blend(fit.loss, unseen.products(weight) + bias[unseen.labels])
+    learned = unseen.products(weight) + bias[unseen.labels] + fit.of_length * unseen.lengths
+    blend, scores = unseen.blend(fit.loss, learned)
     metric = validation_metric(fit.config, unseen.truth, scores)
     tell.line(f"regularisation {regularisation:g}", fit.value, fit.iterations, metric)
     return _Attempt(regularisation, metric, weight, bias, blend, scores)
@@ -202,19 +207,22 @@ def _attempt(fit: "_Fit", unseen: _Unseen, regularisation: float, tell: "_Teller
 
 @dataclass(frozen=True)
 class Blend:
-    """What the weights of a label and its centroid count in its scores.
+    """What the weights of a label, its centroid and a sample's length count in its scores.
 
     A weight is learned on samples that it has seen, so that it promises more on these than it keeps
     on others; the centroid, from which a sample is left out while it is learned, does not. How much
-    each is worth on samples that neither has seen, validation says: three numbers for all labels.
+    each is worth on samples that neither has seen, validation says: four numbers for all labels.
     """
 
     weight: float
     centroid: float
+    length: float
     bias: float
 
     @classmethod
-    def of(cls, loss: Any, cells: Cells, learned: Vector, prior: Vector) -> "Blend":
+    def of(
+        cls, loss: Any, cells: Cells, learned: Vector, prior: Vector, lengths: Vector
+    ) -> "Blend":
         """The blend that the loss finds best.
 
         Args:
@@ -222,14 +230,23 @@ class Blend:
             cells: the candidates of samples that were not trained on.
             learned: their scores by the weights.
             prior: by the centroids, at the slope that the weights started from.
+            lengths: the logarithm of the sample's number of features.
         """
-        bound = float(bound_of(loss))
-        start = (1.0, 0.0, 0.0)
-        parts = (learned, prior)
-        weight, centroid, bias = fit_mix(
-            loss, cells, parts, start, offset=bound, penalty=BLEND_PENALTY
+        middle = lengths.mean() if len(lengths) else np.float32(0.0)
+        weight, centroid, length, bias = fit_mix(
+            loss,
+            cells,
+            (learned, prior, lengths - middle),
+            (1.0, 0.0, 0.0, 0.0),
+            offset=float(bound_of(loss)),
+            penalty=BLEND_PENALTY,
         )
-        return cls(max(weight, 0.0), centroid, bias)
+        return cls(max(weight, 0.0), centroid, length, bias - length * float(middle))
+
+    def __call__(self, learned: Vector, prior: Vector, lengths: Vector) -> Vector:
+        """The scores; the arguments are those of `of`."""
+        parts = self.weight * learned + self.centroid * prior + self.length * lengths
+        return (parts + self.bias).astype(np.float32)
 
     def weight_of(self, fit: "_Fit", weight: Any) -> Any:
         """The weights of the model that scores so."""
@@ -239,6 +256,10 @@ class Blend:
     def bias_of(self, bias: Vector) -> Vector:
         """Its biases."""
         return np.float32(self.weight) * bias + np.float32(self.bias)
+
+    def length_weight_of(self, fit: "_Fit") -> float:
+        """What it adds for the logarithm of a sample's number of features."""
+        return self.weight * fit.of_length + self.length
 
 
 def _room(lengths: Any, negatives: int) -> tuple[int, int]:
@@ -307,9 +328,17 @@ class _Fit:
         products = prior_products(
             samples.looked_at, samples.sums, self.cells, samples.labels, workers
         )
-        slope, self.bias = fit_mix(self.loss, self.cells, [products], (0.0, 0.0))
-        self.slope = max(slope, 0.0)
-        offset = (self.slope * products + self.bias).astype(np.float32)
+        lengths = log_lengths(samples.features)[self.cells.rows]
+        middle = lengths.mean() if len(lengths) else np.float32(0.0)
+        slope, self.of_length, bias = fit_mix(
+            self.loss,
+            self.cells,
+            (products, lengths - middle),
+            (0.0, 0.0, 0.0),
+            penalty=(0.0, LENGTH_PENALTY, 0.0),
+        )
+        self.slope, self.bias = max(slope, 0.0), bias - self.of_length * float(middle)
+        offset = (self.slope * products + self.of_length * lengths + self.bias).astype(np.float32)
         self.problem = CandidateLoss(self.loss, self.cells, offset)
         self.blocks = LabelBlocks(features, self.cells, self.centroids, self.slope, workers)
         self.weights = InSpan(np.zeros_like(offset), np.zeros_like(offset))
@@ -321,8 +350,7 @@ class _Fit:
         found = self.saved.load(regularisation)
         if found is None:
             found = minimise_in_span(
-                self.problem.value,
-                self.problem.slopes,
+                self.problem,
                 self.blocks.product,
                 self.weights,
                 regularisation,
