@@ -185,16 +185,17 @@ def _compare(args: argparse.Namespace, folder: "RunFolder") -> int:
 
 
 def _outline(args: argparse.Namespace) -> int:
-    """What would run; 1 where something is missing."""
+    """What would run; 1 where something is missing or wrong."""
     from dataclasses import asdict
 
     from zlpr.cli._console import print_json, print_table
     from zlpr.compare.outline import lines, outline
 
     made = outline(_grid(args))
+    code = 1 if made.missing or made.faults else 0
     if args.json:
         print_json({**asdict(made), "runs": made.runs, "hours": made.hours})
-        return 1 if made.missing else 0
+        return code
     rows = [
         [
             entry.name,
@@ -209,7 +210,7 @@ def _outline(args: argparse.Namespace) -> int:
     print_table(["data", "found", "train + validation + test", "labels", "runs", "hours"], rows)
     for line in lines(made):
         say(line)
-    return 1 if made.missing else 0
+    return code
 
 
 def _grid(args: argparse.Namespace) -> "Grid":
