@@ -9,10 +9,11 @@ many samples of each label are drawn, a sample counting for all of its labels, a
 without labels as of one label where the data has such; 1,000 others are tested on. All arms get the
 same samples:
 
-    linear    `zlpr train` by default
-    embed     `zlpr train --model embed:FOLDER`, by default
-    setfit    setfit with a one-vs-rest logistic head, its defaults but for `--setfit-steps` of
-              contrastive training, in the environment of `--setfit`
+    linear      `zlpr train` by default
+    embed       `zlpr train --model embed:FOLDER`, by default
+    fine-tuned  `zlpr train --model hf:FOLDER`, by default (if `--arms` names it)
+    setfit      setfit with a one-vs-rest logistic head, its defaults but for `--setfit-steps` of
+                contrastive training, in the environment of `--setfit`
 
 zlpr's arms hold out a part of the samples to choose on, as `zlpr train FEW --test TEST` does;
 setfit has nothing to choose and trains on all of them. Judged by scikit-learn. Every cell leaves
@@ -32,6 +33,7 @@ import numpy as np
 
 METRICS = {"micro_f1": "Micro-F1", "macro_f1": "Macro-F1", "subset_accuracy": "Subset accuracy"}
 MOST_TESTED = 1_000
+MODELS = {"linear": "linear", "embed": "embed:{}", "fine-tuned": "hf:{}"}
 
 
 def draw(data: Any, count: int, seed: int) -> tuple[Any, Any]:
@@ -139,8 +141,8 @@ def run(args: argparse.Namespace) -> int:
                         few, test, args.setfit, args.encoder, args.setfit_steps, seed
                     )
                 else:
-                    settings = {"model": f"embed:{args.encoder}"} if arm == "embed" else {}
-                    decided = run_zlpr(few, test, settings, seed)
+                    model = MODELS[arm].format(args.encoder)
+                    decided = run_zlpr(few, test, {"model": model}, seed)
                 record = {
                     "set": args.set,
                     "count": count,

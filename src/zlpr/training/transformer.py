@@ -28,6 +28,9 @@ RADIUS = 1.0
 MOST_RATE = 3e-4
 """What BERT's authors try at most, for encoders however small."""
 
+ENOUGH_SAMPLES = 1_000
+"""Training samples with which fine-tuning has been measured to gain (docs/guides/embeddings.md)."""
+
 Preset = Literal["default", "paper"]
 Precision = Literal["auto", "no", "fp16", "bf16"]
 
@@ -220,6 +223,16 @@ class TransformerTrainer(ModelTrainer):
         from zlpr.models.transformer import encoder_faults
 
         return [f"model {model!r}: {fault}" for fault in encoder_faults(argument_of(model))]
+
+    def advice(self, train: "Dataset", config: TransformerConfig) -> list[str]:
+        """Where fine-tuning was not found better than the frozen encoder, that there is that."""
+        if len(train) >= ENOUGH_SAMPLES:
+            return []
+        return [
+            f"fine-tuning was found better than a frozen encoder from {ENOUGH_SAMPLES:,} training "
+            f"samples on; with fewer try --model embed:{argument_of(config.model)} as well, which "
+            "takes seconds"
+        ]
 
     def fingerprint(self, model: str) -> str:
         """Hash of the encoder's files where it is a folder."""
