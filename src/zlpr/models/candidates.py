@@ -185,10 +185,9 @@ def score_cells(
         held = np.repeat(np.arange(len(distinct)) * width, np.diff(own.indptr)) + own.indices
         dense[held] = own.data
         read = features[rows[cells]]
-        lengths = np.diff(read.indptr)
-        products = read.data * dense[np.repeat(numbers * width, lengths) + read.indices]
-        owners = np.repeat(np.arange(len(cells)), lengths)
-        scores[cells] = np.bincount(owners, products, len(cells))
+        read.indices += np.repeat(numbers * np.int32(width), np.diff(read.indptr))
+        entries = (read.data, read.indices, read.indptr)
+        scores[cells] = sparse.csr_array(entries, shape=(len(cells), len(dense))) @ dense
         dense[held] = 0.0
     return scores
 
