@@ -74,8 +74,10 @@ def test_one_short_step_does_not_end_a_fit():
 def test_changes_too_small_to_be_squared_are_not_divided_by():
     zero, target = np.zeros(2, dtype=np.float32), np.array([1e-20, 2e-20])
     found = minimise_in_span(
-        lambda scores: float(5e-4 * ((scores - target) ** 2).sum()),
-        lambda scores: (1e-3 * (scores - target)).astype(np.float32),
+        lambda scores: (
+            float(5e-4 * ((scores - target) ** 2).sum()),
+            (1e-3 * (scores - target)).astype(np.float32),
+        ),
         lambda vector: vector,
         InSpan(zero, zero),
         1e-6,

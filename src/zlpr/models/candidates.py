@@ -11,7 +11,7 @@ from scipy import sparse
 # Products that are added up at a time: a block of samples takes some 12 bytes for each.
 BLOCK_PRODUCTS = 2**20
 # Places of a table over the features of a few labels, and features that are looked up at a time.
-TABLE, GROUP_ENTRIES = 2**22, 2**18
+TABLE, GROUP_ENTRIES = 2**21, 2**18
 # The features of a sample that could add most, and the labels of a feature whose centroids have
 # most of it, by which candidates are named: what it takes then grows with the samples alone.
 SAMPLE_FEATURES, FEATURE_LABELS = 256, 4096
@@ -185,10 +185,9 @@ def score_cells(
         held = np.repeat(np.arange(len(distinct)) * width, np.diff(own.indptr)) + own.indices
         dense[held] = own.data
         read = features[rows[cells]]
-        lengths = np.diff(read.indptr)
-        products = read.data * dense[np.repeat(numbers * width, lengths) + read.indices]
-        owners = np.repeat(np.arange(len(cells)), lengths)
-        scores[cells] = np.bincount(owners, products, len(cells))
+        read.indices += np.repeat(numbers * np.int32(width), np.diff(read.indptr))
+        entries = (read.data, read.indices, read.indptr)
+        scores[cells] = sparse.csr_array(entries, shape=(len(cells), len(dense))) @ dense
         dense[held] = 0.0
     return scores
 

@@ -58,20 +58,24 @@ class LabelBlock:
     """The kernel and the weights of some labels; the arguments are those of `LabelBlocks`."""
 
     def __init__(self, features: Any, cells: Cells, centroids: Any, slope: float) -> None:
-        self.features, self.cells, self.centroids, self.slope = features, cells, centroids, slope
+        self.cells, self.slope = cells, np.float32(slope)
+        self.summed = sparse.csr_array(sparse.vstack([features, centroids], format="csr"))
         self.product = CandidateKernel(features, cells)
 
     def weights(self, coefficients: Vector) -> Any:
         """Of these labels, pruned, CSR."""
+        num_labels, ends = self.cells.num_labels, self.cells.starts[1:]
+        samples = self.summed.shape[0] - num_labels
+        rows = np.insert(self.cells.rows, ends, samples + np.arange(num_labels))
+        factors = np.insert(coefficients, ends, self.slope)
+        starts = self.cells.starts + np.arange(num_labels + 1)
         by_label = sparse.csr_array(
-            (coefficients, self.cells.rows, self.cells.starts),
-            shape=(self.cells.num_labels, self.features.shape[0]),
+            (factors, rows, starts), shape=(num_labels, self.summed.shape[0])
         )
-        blocks = []
-        for first, last in blocks_of(by_label, np.diff(self.features.indptr)):
-            summed = sparse.csr_array(by_label[first:last] @ self.features)
-            prior = np.float32(self.slope) * self.centroids[first:last]
-            blocks.append(_pruned(sparse.csr_array(summed + prior)))
+        blocks = [
+            _pruned(sparse.csr_array(by_label[first:last] @ self.summed))
+            for first, last in blocks_of(by_label, np.diff(self.summed.indptr))
+        ]
         return sparse.csr_array(sparse.vstack(blocks, format="csr"), dtype=np.float32)
 
 

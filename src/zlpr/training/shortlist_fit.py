@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -106,11 +106,14 @@ def train_shortlist(
     weight, bias = best.weight, best.bias
     if config.refit:
         labels = sparse.vstack([train.labels, validation.labels], format="csr")
-        del fit, samples  # whose kernel would take its memory twice
+        del fit, samples, weight, bias  # which would take their memory twice
+        best = replace(best, weight=None)
         both = with_names(Samples.of(inputs.both, labels), names)
         fit = _Fit(both, config, lift, SavedSolutions(checkpoint, "both"), workers)
         weight, bias = fit.layer(fit.solve(best.regularisation, tell))
         tell.line("training and validation part", fit.value, fit.iterations, None)
+        del both
+    fit.forget_kernel()
     model = ShortlistModel(
         train.label_names,
         fit.named_by,
@@ -249,9 +252,9 @@ class Blend:
         return (parts + self.bias).astype(np.float32)
 
     def weight_of(self, fit: "_Fit", weight: Any) -> Any:
-        """The weights of the model that scores so."""
-        factor = np.float32(self.centroid * fit.slope)
-        return sparse.csr_array(np.float32(self.weight) * weight + factor * fit.centroids)
+        """The weights of the model that scores so; those that are given are changed in place."""
+        weight.data *= np.float32(self.weight)
+        return weight + np.float32(self.centroid * fit.slope) * fit.centroids
 
     def bias_of(self, bias: Vector) -> Vector:
         """Its biases."""
@@ -360,6 +363,10 @@ class _Fit:
         self.weights = found.weights
         self.value, self.iterations = found.value / samples, found.iterations
         return found.weights.coefficients
+
+    def forget_kernel(self) -> None:
+        """Give back most of the memory, once nothing more is to be solved."""
+        del self.blocks, self.problem, self.weights
 
     def layer(self, coefficients: Vector) -> tuple[Any, Vector]:
         """Weights and biases of all labels, for scores that are cut at 0."""
