@@ -135,7 +135,10 @@ def test_report_makes_every_form_from_the_records_alone(compared, tmp_path, caps
         (["--seeds", "0"], "--seeds 0: expected a number above 0"),
         (["--workers", "0"], "--workers 0: expected a number above 0"),
         (["--set", "epochs"], "--set 'epochs': expected NAME=VALUE"),
-        (["--set", "linear=3"], "--set linear: a kind of model; its settings are linear.NAME=VALUE"),
+        (
+            ["--set", "linear=3"],
+            "--set linear: a kind of model; its settings are linear.NAME=VALUE",
+        ),
         (["--set", "epochs=3", "--set", "epochs=4"], "--set epochs: given twice"),
         (["--choose", "beta=1,2"], "--choose beta: no loss of the comparison has such a parameter"),
         (["--max-samples", "5"], "--max-samples 5: expected at least 10"),
@@ -198,7 +201,14 @@ def test_models_and_split_asked_for_hold_for_every_data_set(monkeypatch, tmp_pat
 def test_a_flag_that_comes_twice_adds_to_what_it_said_before(monkeypatch, tmp_path):
     losses = ["--losses", "zlpr", "--losses", "dice2", "--choose", "pos_weight=1,2"]
     data = ["--data", "a.csv", "--data", "b.csv", "--models", "linear", "--models", "knn"]
-    chosen = ["--choose", "smoothing=1,2", "--set", "metric=micro_f1", "--set", "linear.refit=false"]
+    chosen = [
+        "--choose",
+        "smoothing=1,2",
+        "--set",
+        "metric=micro_f1",
+        "--set",
+        "linear.refit=false",
+    ]
     grid = asked(monkeypatch, tmp_path, *losses, *data, *chosen)
     labels = ["zlpr", "zlpr:pos_weight=1|2", "dice2", "dice2:smoothing=1|2"]
     assert [loss.label for loss in grid.losses] == labels
