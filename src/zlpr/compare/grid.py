@@ -245,7 +245,8 @@ def with_training(grid: Grid, settings: Mapping[str, Any]) -> Grid:
     its others as they are.
 
     Examples:
-        >>> grid = Grid((), (), (), (0,), training={"linear": {"refit": False, "metric": "macro_f1"}})
+        >>> of_linear = {"refit": False, "metric": "macro_f1"}
+        >>> grid = Grid((), (), (), (0,), training={"linear": of_linear})
         >>> with_training(grid, {"metric": "micro_f1", "linear": {"regularisation": 1}}).training
         {'linear': {'refit': False, 'regularisation': 1}, 'metric': 'micro_f1'}
     """
