@@ -86,6 +86,19 @@ def test_a_loss_that_is_not_convex_starts_from_a_fit_of_zlpr(bert: Path) -> None
     assert torch.equal(last_layer(network).weight, last_layer(same).weight)
 
 
+def test_another_bound_of_the_loss_moves_the_biases_alone(bert: Path) -> None:
+    starts = []
+    for threshold in (0.0, 5.0):
+        config, inputs, network, _ = begin(bert, loss_params={"threshold": threshold})
+        torch.manual_seed(0)  # for what the layer of the mean starts from
+        assert start_head(network, inputs, TRAIN, VALIDATION, config)
+        starts.append((len(network.base_model.encoder.layer), last_layer(network)))
+    (layers, plain), (others, moved) = starts
+    assert layers == others
+    torch.testing.assert_close(moved.weight, plain.weight, rtol=0.01, atol=0.01)
+    torch.testing.assert_close(moved.bias, plain.bias + 5.0, rtol=0.01, atol=0.05)
+
+
 @pytest.mark.parametrize("pools", [True, False])
 def test_validation_says_whether_the_mean_of_the_tokens_is_read(
     pools: bool, still_bert: Path, monkeypatch: pytest.MonkeyPatch

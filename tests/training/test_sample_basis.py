@@ -87,6 +87,20 @@ def test_a_fit_in_the_basis_is_the_fit_without_it(loss, monkeypatch):
     np.testing.assert_allclose(scores[0], scores[1], atol=0.03 * np.abs(scores[1]).max())
 
 
+@pytest.mark.parametrize(("longer", "inside"), [(50.0, True), (1e5, False)])
+def test_one_long_sample_takes_nothing_from_the_others(longer, inside, monkeypatch):
+    X = rows_of(60, 6000)
+    X.data[X.indptr[0] : X.indptr[1]] *= longer
+    X.data[X.indptr[1] : X.indptr[2]] = 0.0  # without a length, which rules nothing out
+    Y = labels_of(rows_of(60, 6000), 40)
+    solver = WholeData(X, Y, LinearConfig(), tolerance=1e-6)
+    assert (solver.basis is not None) == inside
+    found = solver.solve(solver.start(), 1.0)
+    monkeypatch.setattr(solvers, "pays", lambda *shape: False)
+    plain = WholeData(X, Y, LinearConfig(), tolerance=1e-6)
+    assert found.loss == pytest.approx(plain.solve(plain.start(), 1.0).loss, rel=1e-3)
+
+
 def test_embeddings_stay_beside_the_basis(monkeypatch):
     X, random = rows_of(60, 6000), np.random.default_rng(3)
     embeddings = random.standard_normal((60, 8)).astype(np.float32)

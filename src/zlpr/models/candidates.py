@@ -118,13 +118,16 @@ def log_lengths(features: Any) -> NDArray[np.float32]:
     many features there are tells that.
 
     Args:
-        features: CSR, or a matrix whose `left` columns are, which are then counted.
+        features: of shape (samples, features), sparse or dense.
 
     Examples:
         >>> log_lengths(sparse.csr_array(np.array([[0.0, 3.0], [0.0, 0.0]]))).round(2).tolist()
         [0.69, 0.0]
     """
-    matrix = sparse.csr_array(getattr(features, "left", features))
+    matrix = sparse.csr_array(features)
+    if not matrix.has_canonical_format:  # a feature that is named twice is one
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
     rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
     counts = np.bincount(rows, matrix.data != 0, matrix.shape[0])
     return np.log1p(counts).astype(np.float32)

@@ -13,6 +13,7 @@ from scipy import sparse
 from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.decoding import Features, Probabilities, Rule
+from zlpr.decoding._rule import check_number
 from zlpr.metrics import TopScores
 from zlpr.models.base import FittedModel, TrainingRecord
 from zlpr.models.candidates import log_lengths, nearest, score_cells
@@ -130,8 +131,7 @@ class ShortlistModel(FittedModel):
         if type(candidates) is not int or candidates < 1:
             raise UserError(f"candidates {candidates!r}: expected a whole number of at least 1")
         length_weight = config.get("length_weight", 0.0)  # models of before have none
-        if type(length_weight) is not float or not np.isfinite(length_weight):
-            raise UserError(f"length_weight {length_weight!r}: expected a finite number")
+        check_number("length_weight", length_weight)
         text_features = None
         if config["inputs"] == "texts":
             text = (folder / VOCABULARY).read_text(encoding="utf-8")
@@ -147,7 +147,7 @@ class ShortlistModel(FittedModel):
             bias=bias,
             candidates=candidates,
             text_features=text_features,
-            length_weight=length_weight,
+            length_weight=float(length_weight),
             **shared,
         )
 

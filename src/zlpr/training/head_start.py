@@ -128,7 +128,8 @@ def _fit(
         asked = replace(settings, regularisation=regularisation)
         fitted = fit_layer(train, validation, asked, features, run={})
         with torch.no_grad():
-            return fitted, float(loss(torch.from_numpy(fitted.validation_scores), targets))
+            scores = torch.from_numpy(fitted.validation_scores) + bound_of(loss)
+            return fitted, float(loss(scores, targets))
 
     return _lowest(fit, start)
 

@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import lapack, solve_triangular
 
-# What of a sample is not in the span of others: below this share of the longest one's squared
+# What of a sample is not in the span of others: below this share of the shortest one's squared
 # length it is rounding, and the sample is taken for a sum of others.
 SMALLEST_SHARE = 1e-8
+# Of the longest sample to the shortest: the rounding of the one would soon be all of the other.
+MOST_LENGTHS = 100.0
 # With fewer weights a fit takes no time to speak of in either form.
 FEWEST_WEIGHTS = 200_000
 # An evaluation is about as dear in either form where squared samples are 500 times the features.
@@ -63,7 +65,8 @@ class SampleBasis:
         That order finds the rank where texts are repeated, which leaves the plain factor undefined.
         """
         products = _products(rows)
-        least = SMALLEST_SHARE * max(float(products.diagonal().max(initial=0.0)), 1e-300)
+        squares = products.diagonal()
+        least = SMALLEST_SHARE * float(squares[squares > 0].min(initial=np.inf))
         whole, order, rank, _ = lapack.dpstrf(products, tol=least, lower=1, overwrite_a=1)
         order = order - 1  # counted from 1 there
         lower = np.tril(whole[:, :rank])
@@ -112,6 +115,23 @@ def pays(num_samples: int, num_features: int, num_labels: int) -> bool:
     weights = num_features * num_labels
     worth_it = weights >= FEWEST_WEIGHTS and not dear
     return worth_it and num_samples**3 <= MOST_CUBED_SAMPLES_PER_WEIGHT * weights
+
+
+def are_alike_in_length(rows: Any) -> bool:
+    """Whether no row is so much longer than another that a basis would lose the shorter one.
+
+    Rows of zeros, which any basis has, do not count.
+
+    Examples:
+        >>> are_alike_in_length(sparse.csr_array(np.array([[3.0, 4.0], [0.0, 0.0], [0.0, 0.1]])))
+        True
+        >>> are_alike_in_length(sparse.csr_array(np.array([[1e5, 0.0], [0.0, 1.0]])))
+        False
+    """
+    matrix = sparse.csr_array(rows, dtype=np.float64)
+    squares = matrix.multiply(matrix).sum(axis=1)
+    held = squares[squares > 0]
+    return bool(held.max(initial=0.0) <= MOST_LENGTHS**2 * held.min(initial=np.inf))
 
 
 def _products(rows: Any) -> NDArray[np.float64]:

@@ -32,7 +32,13 @@ from zlpr.training.objective import (
     loss_and_slopes,
     number_of_samples,
 )
-from zlpr.training.sample_basis import BYTES_A_PAIR, SampleBases, SampleBasis, pays
+from zlpr.training.sample_basis import (
+    BYTES_A_PAIR,
+    SampleBases,
+    SampleBasis,
+    are_alike_in_length,
+    pays,
+)
 
 # Stop when iterations gain less than this share of all gain so far, or of the loss that is left.
 TOLERANCE = 2e-4
@@ -296,7 +302,9 @@ def features_of_fit(features: Matrix, num_labels: int) -> int:
 def _columns_for_a_basis(features: Any, num_labels: int) -> Any:
     left = features.left if isinstance(features, MixedMatrix) else features
     samples, columns = left.shape
-    return left if sparse.issparse(left) and pays(samples, columns, num_labels) else None
+    if not sparse.issparse(left) or not pays(samples, columns, num_labels):
+        return None
+    return left if are_alike_in_length(left) else None
 
 
 def _in_basis(features: Matrix, basis: SampleBasis | None) -> Matrix:
