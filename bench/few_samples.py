@@ -9,10 +9,11 @@ many samples of each label are drawn, a sample counting for all of its labels, a
 without labels as of one label where the data has such; 1,000 others are tested on. All arms get the
 same samples:
 
-    linear    `zlpr train` by default
-    embed     `zlpr train --model embed:FOLDER`, by default
-    setfit    setfit with a one-vs-rest logistic head, its defaults but for `--setfit-steps` of
-              contrastive training, in the environment of `--setfit`
+    linear      `zlpr train` by default
+    embed       `zlpr train --model embed:FOLDER`, by default
+    fine-tuned  `zlpr train --model hf:FOLDER`, by default (if `--arms` names it)
+    setfit      setfit with a one-vs-rest logistic head, its defaults but for `--setfit-steps` of
+                contrastive training, in the environment of `--setfit`
 
 zlpr's arms hold out a part of the samples to choose on, as `zlpr train FEW --test TEST` does;
 setfit has nothing to choose and trains on all of them. Judged by scikit-learn. Every cell leaves
@@ -21,10 +22,10 @@ one record; a run that is started again goes on where it stopped.
 
 import argparse
 import json
+import resource
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ import numpy as np
 
 METRICS = {"micro_f1": "Micro-F1", "macro_f1": "Macro-F1", "subset_accuracy": "Subset accuracy"}
 MOST_TESTED = 1_000
+MODELS = {"linear": "linear", "embed": "embed:{}", "fine-tuned": "hf:{}"}
 
 
 def draw(data: Any, count: int, seed: int) -> tuple[Any, Any]:
@@ -113,6 +115,12 @@ def judge(truth: np.ndarray, decided: np.ndarray) -> dict[str, float]:
     }
 
 
+def processor_seconds() -> float:
+    """Of this process and of those that it has started and that have ended."""
+    of = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(used.ru_utime + used.ru_stime for used in of)
+
+
 def run(args: argparse.Namespace) -> int:
     """Every cell that has no record yet."""
     from default_against_peers import read_set
@@ -127,21 +135,21 @@ def run(args: argparse.Namespace) -> int:
                 path = args.out / f"{args.set}-{count}-{seed}-{arm}.json"
                 if path.exists():
                     continue
-                start = time.process_time()
+                start = processor_seconds()
                 if arm == "setfit":
                     decided = run_setfit(
                         few, test, args.setfit, args.encoder, args.setfit_steps, seed
                     )
                 else:
-                    settings = {"model": f"embed:{args.encoder}"} if arm == "embed" else {}
-                    decided = run_zlpr(few, test, settings, seed)
+                    model = MODELS[arm].format(args.encoder)
+                    decided = run_zlpr(few, test, {"model": model}, seed)
                 record = {
                     "set": args.set,
                     "count": count,
                     "seed": seed,
                     "arm": arm,
                     "samples": len(few),
-                    "seconds": time.process_time() - start,
+                    "seconds": processor_seconds() - start,
                     **judge(test.labels.toarray(), decided),
                 }
                 write_text(path, json.dumps(record))

@@ -27,8 +27,9 @@ from zlpr.training.registry import trainer_of
 # Kind, samples, features, labels.
 FITS = (
     ("linear", 1_000, 20_000, 1_000),
-    ("linear", 8_000, 2_000, 1_000),
     ("linear", 500, 60_000, 2_000),
+    ("linear", 8_000, 2_000, 1_000),
+    ("linear", 1_300, 10_000, 12_000),
     ("linear", 20_000, 10_000, 50),
     ("powerset", 2_000, 5_000, 20),
     ("mmp", 500, 20_000, 1_000),

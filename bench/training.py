@@ -49,6 +49,7 @@ from zlpr.losses import available, registry
 from zlpr.metrics import evaluate
 from zlpr.training import LinearConfig, fit
 from zlpr.training.linear_features import extract_features
+from zlpr.training.objective import LinearObjective
 from zlpr.training.regularisation import train_linear
 from zlpr.training.solvers import Batches, WholeData
 
@@ -241,6 +242,15 @@ def convergence(args: argparse.Namespace) -> dict[str, Any]:
     return {"losses": [asdict(end) for end in ends]}
 
 
+def of_features(objective: LinearObjective, features: Any, labels: Any) -> LinearObjective:
+    """The same objective, of weights of the features where it is in a basis of the samples."""
+    if objective.num_features == features.shape[1]:
+        return objective
+    loss: Any = objective.loss
+    loss = loss.loss if objective.over_batch else loss
+    return LinearObjective(features, labels, loss, over_batch=objective.over_batch)
+
+
 def end_of_training(loss: str, features: Any, labels: Any, truth: Any) -> Convergence:
     """One loss, to its usual end and on from there."""
     solver = WholeData(features.train, labels, LinearConfig(loss=loss))
@@ -267,7 +277,7 @@ def end_of_training(loss: str, features: Any, labels: Any, truth: Any) -> Conver
         start = time.perf_counter()
         theirs = batches.solve(batches.start(), regularisation).parameters
         adam = [time.perf_counter() - start]
-        value, _ = objective(theirs, regularisation)
+        value, _ = of_features(objective, features.train, labels)(theirs, regularisation)
         adam += [(value / samples - more.loss) / gain, judge(theirs)[0]]
     return Convergence(
         loss,

@@ -265,9 +265,12 @@ def lsep(x: Batch) -> Result:
     return softplus(log), sigmoid(log)[:, None] * slope
 
 
-def bp_mll(x: Batch) -> Result:
-    log, slope = _pairs(x)
-    return np.where(log == -np.inf, 0, log), slope
+def bp_mll(x: Batch, log: bool = True) -> Result:
+    logarithm, slope = _pairs(x)
+    if log:
+        return np.where(logarithm == -np.inf, 0, logarithm), slope
+    values = np.minimum(np.exp(logarithm), 16 * x.limit)  # held to the dtype's largest number
+    return values, values[:, None] * slope
 
 
 def decoupled_softmax(x: Batch) -> Result:

@@ -10,7 +10,7 @@ from zlpr._errors import UserError
 from zlpr.cli import compare
 from zlpr.cli.main import main
 from zlpr.compare.faults import check_data
-from zlpr.compare.grid import cells
+from zlpr.compare.grid import cells, settings_for
 
 pytestmark = pytest.mark.usefixtures("quick_workers")
 
@@ -135,6 +135,11 @@ def test_report_makes_every_form_from_the_records_alone(compared, tmp_path, caps
         (["--seeds", "0"], "--seeds 0: expected a number above 0"),
         (["--workers", "0"], "--workers 0: expected a number above 0"),
         (["--set", "epochs"], "--set 'epochs': expected NAME=VALUE"),
+        (
+            ["--set", "linear=3"],
+            "--set linear: a kind of model; its settings are linear.NAME=VALUE",
+        ),
+        (["--set", "epochs=3", "--set", "epochs=4"], "--set epochs: given twice"),
         (["--choose", "beta=1,2"], "--choose beta: no loss of the comparison has such a parameter"),
         (["--max-samples", "5"], "--max-samples 5: expected at least 10"),
     ],
@@ -191,6 +196,54 @@ def test_models_and_split_asked_for_hold_for_every_data_set(monkeypatch, tmp_pat
     grid = asked(monkeypatch, tmp_path, "--models", "linear", "--split", "stratified")
     assert {entry.models or grid.models for entry in grid.data} == {("linear",)}
     assert {entry.split or grid.split for entry in grid.data} == {"stratified"}
+
+
+def test_a_flag_that_comes_twice_adds_to_what_it_said_before(monkeypatch, tmp_path):
+    losses = ["--losses", "zlpr", "--losses", "dice2", "--choose", "pos_weight=1,2"]
+    data = ["--data", "a.csv", "--data", "b.csv", "--models", "linear", "--models", "knn"]
+    chosen = [
+        "--choose",
+        "smoothing=1,2",
+        "--set",
+        "metric=micro_f1",
+        "--set",
+        "linear.refit=false",
+    ]
+    grid = asked(monkeypatch, tmp_path, *losses, *data, *chosen)
+    labels = ["zlpr", "zlpr:pos_weight=1|2", "dice2", "dice2:smoothing=1|2"]
+    assert [loss.label for loss in grid.losses] == labels
+    assert [entry.path for entry in grid.data] == ["a.csv", "b.csv"]
+    assert grid.models == ("linear", "knn")
+    assert {**grid.training, "preset": 0} == {
+        "empty": "paper",
+        "preset": 0,
+        "metric": "micro_f1",
+        "linear": {"refit": False},
+    }
+
+
+def test_settings_asked_for_hold_over_the_grids_and_leave_its_others(monkeypatch, tmp_path):
+    grid = tmp_path / "grid.toml"
+    grid.write_text(
+        'data = ["demo"]\nlosses = ["zlpr"]\n'
+        '[training]\nmetric = "macro_f1"\n'
+        '[training.linear]\nregularisation = 0.3\nrefit = false\nempty = "paper"\n'
+    )
+    made = []
+
+    def stop(grid, folder, command, **options):
+        made.append(grid)
+        raise UserError("far enough")
+
+    monkeypatch.setattr("zlpr.compare.plan", stop)
+    flags = ["--set", "linear.refit=true", "metric=micro_f1", "--empty", "sklearn"]
+    assert main(["compare", "--grid", str(grid), "--out", str(tmp_path), *flags]) == 2
+    assert settings_for(made[0].training, "linear") == {
+        "metric": "micro_f1",
+        "empty": "sklearn",
+        "regularisation": 0.3,
+        "refit": True,
+    }
 
 
 def test_what_is_chosen_and_how_much_is_drawn_may_be_asked_for(monkeypatch, tmp_path):

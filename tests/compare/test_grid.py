@@ -130,6 +130,14 @@ def test_a_parameter_to_choose_stands_beside_every_loss_that_has_it():
         with_choice(given, {"pos_weight": (1, 2)})
 
 
+def test_data_with_losses_of_its_own_gets_their_chosen_versions_and_no_others():
+    data = (DataSpec("demo", losses=("bce", "dice2")), DataSpec("demo", name="all"))
+    losses = tuple(map(parse_loss, ("zlpr", "bce", "dice2")))
+    grid = with_choice(toy(losses=losses, data=data), {"pos_weight": (1, 2)})
+    assert grid.data[0].losses == ("bce", "bce:pos_weight=1|2", "dice2")
+    assert grid.data[1].losses == ()
+
+
 def test_a_grid_says_how_figures_are_chosen_and_how_much_data_is_taken():
     plain = {"data": ["demo"], "losses": ["zlpr"]}
     made = cells(parse_grid({**plain, "per_metric": True, "max_samples": 50}))[0].settings

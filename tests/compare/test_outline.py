@@ -1,5 +1,7 @@
 """What a comparison is said to take, before it runs."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from transformers import AutoTokenizer
@@ -9,6 +11,7 @@ from tests.compare import toy
 from zlpr.compare import outline as module
 from zlpr.compare.grid import DataSpec
 from zlpr.compare.outline import outline
+from zlpr.compare.records import LossSpec
 from zlpr.data import published
 
 CHINESE = ["一种泵的密封装置", "该密封装置包括壳体，和一个弹簧。"]
@@ -86,3 +89,33 @@ def test_other_kinds_have_no_estimate(tmp_path):
     made = outline(toy.grid(toy.write_file(tmp_path / "toy.csv", samples=20)))
     assert made.hours is None
     assert made.runs == 6
+
+
+def test_sizes_and_runs_are_those_of_what_the_grid_takes(tmp_path):
+    path = toy.write_file(tmp_path / "toy.csv", samples=200)
+    data = DataSpec(str(path), seeds=(3, 4))
+    made = outline(toy.grid(path, data=(data,), seeds=(0,), max_samples=50))
+    assert made.data[0].sizes == (40, 5, 5)
+    assert made.runs == 2 * 3
+
+
+def test_parts_of_its_own_count_where_they_are_kept(tmp_path):
+    (tmp_path / "toy").mkdir()
+    for name, samples in (("train", 60), ("validation", 20), ("test", 20)):
+        toy.write_file(tmp_path / "toy" / f"{name}.csv", samples=samples)
+    grid = toy.grid(tmp_path / "toy")
+    assert outline(grid).data[0].sizes == (80, 10, 10)
+    assert outline(replace(grid, split="published")).data[0].sizes == (60, 20, 20)
+    assert outline(replace(grid, split="published", max_samples=50)).data[0].sizes == (30, 10, 10)
+
+
+def test_what_the_comparison_would_be_refused_for_is_said(tmp_path):
+    path = toy.write_file(tmp_path / "toy.csv", samples=40)
+    grid = toy.grid(path, losses=(LossSpec("zlpt", "zlpt"),), training={"speed": 1})
+    made = outline(replace(grid, split="published", models=(*grid.models, "knn")))
+    assert not made.missing
+    assert [fault.partition(":")[0] for fault in made.faults] == [
+        "loss zlpt", "training", "training", "data toy",
+    ]  # fmt: skip
+    assert "refused: loss zlpt: " in "\n".join(module.lines(made))
+    assert "1 data set;" in "\n".join(module.lines(made))

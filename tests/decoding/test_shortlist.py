@@ -1,6 +1,7 @@
 """Rules on the scores of candidates: what they would do on the matrix with -inf elsewhere."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -54,6 +55,29 @@ def test_a_rule_fits_and_decides_as_on_the_matrix(name, metric, k):
     possible = few.to_dense() > -np.inf
     expected = rule(few.to_dense(), features=features) & possible
     np.testing.assert_array_equal(decided.to_dense(), expected)
+
+
+@pytest.mark.parametrize("metric", decoding.DECISION_METRICS)
+@pytest.mark.parametrize("name", RULES)
+def test_samples_with_hardly_any_candidates_are_fitted_on_and_get_no_others(name, metric):
+    few = TopScores.of(SCORES, 8)
+    labels, scores = few.labels.copy(), few.scores.copy()
+    labels[:40, 1:], scores[:40, 1:] = -1, -np.inf
+    labels[:20], scores[:20] = -1, -np.inf
+    few = TopScores(labels, scores, few.num_labels)
+    rule, features = fitted(name, few, metric)
+    decided = rule(few, features=features)
+    assert not decided.to_dense()[:20].any()
+    assert not (decided.to_dense() & (few.to_dense() == -np.inf)).any()
+    if name in ("label_count", "feature_count"):  # the cut is the best of all for what is decided
+        sign = -1 if metric == "hamming_loss" else 1
+
+        def reached(cut):
+            sets = replace(rule, cut=cut)(few, features=features)
+            return sign * evaluate(CASE.true, y_pred=sets, empty="paper")[metric]
+
+        best = max(reached(float(cut)) for cut in np.linspace(0.0, 1.0, 101))
+        assert reached(rule.cut) >= best - 1e-9
 
 
 def _numbers(config):

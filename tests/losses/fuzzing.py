@@ -55,6 +55,7 @@ PARAMETERS: dict[str, dict[str, list[Any]]] = {
         "gamma": [0.0, 1.0],
     },
     "circle": {"gamma": [0.1, 64.0], "margin": [0.0, 0.5]},
+    "bp_mll": {"log": [False]},
     "ranking": {"margin": [0.0, 0.3, -1.0]},
     "warp": {"margin": [0.0, 0.3], "rank_weight": ["harmonic", "log"]},
     "two_way": {"positive_temperature": [1.0], "negative_temperature": [0.5, 3.0]},
@@ -244,9 +245,12 @@ def expect(case: Case) -> tuple[Any, Any, wide.Batch]:
     if case.name == "two_way":
         return *_two_way(batch, weight, options), batch
     values, slope = function(batch, **options)
-    # A value that overflows may be infinite or held to the largest number before it is weighted.
+    if case.parameters.get("log") is False:  # its slopes are shares of the value, which is held
+        slope *= np.minimum(1, largest / np.maximum(values * weight, 1))[:, None]
+    # A value that overflows may be infinite or held to the largest number before it is weighted;
+    # a slope is held.
     values = np.where((values > largest) & (weight > 0), np.inf, values * weight)
-    return values, slope * weight[:, None], batch
+    return values, np.clip(slope, -largest, largest) * weight[:, None], batch
 
 
 def _two_way(batch: wide.Batch, weight: wide.Wide, options: dict[str, Any]) -> wide.Result:
@@ -316,22 +320,22 @@ def _floor(case: Case, batch: wide.Batch) -> Any:
     """What a cell may be off by whatever its size: some roundings of what it counts for.
 
     Functions of the probability alone do not see the last digits of one near 1, and shares of a
-    softmax that cancel leave a rounding.
+    softmax that cancel leave a rounding, as do the two sides of a soft target.
     """
     info = torch.finfo(torch.float64 if case.scores.dtype is torch.float64 else torch.float32)
     eps = float(info.eps)
     if case.name == "splc":  # a missing label may count as a positive one
         batch = replace(batch, u=np.maximum(batch.u, 1), y=np.ones_like(batch.y))
     weight = (batch.a + batch.b) * extended_samples(case)[:, None]
-    is_soft = ((batch.y > 0) & (batch.y < 1)).any()
-    if case.name == "zlpr" and is_soft:
+    is_soft = (batch.y > 0) & (batch.y < 1)
+    if case.name == "zlpr" and is_soft.any():
         return 30 * eps * extended_samples(case)[:, None] + 0 * weight
     if case.name == "bp_mll":  # a logarithm, which may be near 0 by chance
         return 30 * eps * extended_samples(case)[:, None] / max(weight.shape[1], 1) + 0 * weight
     if case.name == "decoupled_softmax":  # a share that is lost, of what all positives pull
         weight = weight.sum(axis=1, keepdims=True) + 0 * weight
     if case.name not in ROUNDED:
-        return 100 * float(info.tiny) * weight
+        return np.where(is_soft, 30 * eps, 100 * float(info.tiny)) * weight
     if case.name in ("cross_entropy", "adaptive_threshold"):
         weight = weight.sum(axis=1, keepdims=True) + 0 * weight
     steep = max(1.0, 1 / case.parameters.get("smoothing", 1.0)) ** 2

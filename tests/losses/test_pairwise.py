@@ -258,6 +258,16 @@ def test_plain_bp_mll_has_a_gradient_where_it_would_overflow(dtype: torch.dtype)
     assert slope[0, 0] < 0 < slope[0, 1]
 
 
+@pytest.mark.parametrize("weight", [2.0, 1e6])
+def test_plain_bp_mll_has_a_gradient_where_a_weight_makes_it_overflow(weight: float) -> None:
+    scores = torch.tensor([[0.0, 1000.0, -500.0]], requires_grad=True)
+    heavy = torch.tensor([weight])
+    value = bp_mll_loss(scores, torch.tensor([[1, 0, 0]]), log=False, sample_weight=heavy)
+    (slope,) = torch.autograd.grad(value, scores)
+    largest = torch.finfo(torch.float32).max
+    torch.testing.assert_close(slope, torch.tensor([[-largest, largest, 0.0]]))
+
+
 def test_cross_entropy_is_torchs() -> None:
     scores = torch.randn(6, 9, dtype=torch.float64, requires_grad=True)
     label = torch.randint(0, 9, (6,))

@@ -60,7 +60,8 @@ def test_scores_add_up_from_ngrams_and_embeddings(encoder: Path) -> None:
     scores = scores_of(model)
     rows, places = np.nonzero(scores.labels >= 0)
     named = scores.labels[rows, places]
-    expected = (products[1] + model.bias)[rows, named]
+    lengths = model.length_weight * np.log1p(np.diff(ngrams.indptr))
+    expected = (products[1] + model.bias)[rows, named] + lengths[rows]
     np.testing.assert_allclose(scores.scores[rows, places], expected, atol=1e-3)
     np.testing.assert_array_equal(scores.labels[:, 0], products[0].argmax(axis=1))
 

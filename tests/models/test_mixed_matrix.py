@@ -33,6 +33,8 @@ def test_one_below_the_other() -> None:
 def test_sums_and_multiples_are_those_of_the_whole() -> None:
     twice = np.float64(2.0) * MIXED + MIXED
     np.testing.assert_allclose(twice.tocsr().toarray(), 3.0 * WHOLE)
+    twice *= 2.0
+    np.testing.assert_allclose(twice.tocsr().toarray(), 6.0 * WHOLE)
     longer = MIXED.stretched(4.0).tocsr().toarray()
     np.testing.assert_allclose(longer, WHOLE * np.repeat([1.0, 4.0], [5, 3]))
 

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
+from scipy import sparse
 
 import zlpr
 from tests import many_labels
@@ -29,7 +30,9 @@ def test_the_candidates_scores_are_exact_and_the_others_none():
     scores = model.predict_scores(texts)
     assert isinstance(scores, TopScores)
     features = model.read(texts)
+    counts = np.diff(features.indptr)[:, None]
     dense = (features @ model.weight.T).toarray() + model.bias
+    dense += model.length_weight * np.log(1 + counts)
     rows, places = np.nonzero(scores.labels >= 0)
     named = scores.labels[rows, places]
     np.testing.assert_allclose(scores.scores[rows, places], dense[rows, named], atol=1e-4)
@@ -132,3 +135,36 @@ def test_a_strangers_file_cannot_point_outside_its_arrays(tmp_path, name, damage
     (folder / "config.json").write_text(json.dumps(config))
     with pytest.raises(UserError, match=fault):
         zlpr.load(folder)
+
+
+def test_a_model_from_before_lengths_counted_scores_as_it_did(tmp_path):
+    model = copy.copy(fitted())
+    model.length_weight = 0.0
+    model.save(tmp_path / "model")
+    config = tmp_path / "model" / "config.json"
+    settings = json.loads(config.read_text())
+    del settings["length_weight"]
+    config.write_text(json.dumps(settings))
+    texts = many_labels.make(20, seed=1).texts
+    found = zlpr.load(tmp_path / "model").predict_scores(texts).scores
+    np.testing.assert_array_equal(found, model.predict_scores(texts).scores)
+    config.write_text(json.dumps({**settings, "length_weight": "much"}))
+    with pytest.raises(UserError, match="length_weight must be a finite number, got 'much'"):
+        zlpr.load(tmp_path / "model")
+    config.write_text(json.dumps({**settings, "length_weight": 0}))  # as other writers have 0.0
+    found = zlpr.load(tmp_path / "model").predict_scores(texts).scores
+    np.testing.assert_array_equal(found, model.predict_scores(texts).scores)
+
+
+def test_features_that_a_matrix_names_twice_or_holds_as_zeros_count_as_they_are():
+    model = copy.copy(fitted())
+    features = model.read(many_labels.make(20, seed=1).texts)
+    model.text_features = None
+    halves = (np.repeat(features.data / 2, 2), np.repeat(features.indices, 2), 2 * features.indptr)
+    twice = sparse.csr_array(halves, shape=features.shape)
+    with_zeros = (features.tocoo() + 0 * features[::-1].tocoo()).tocsr()
+    for same in (twice, with_zeros, features.toarray()):
+        found, scores = model.predict_scores(same), model.predict_scores(features)
+        np.testing.assert_array_equal(found.labels, scores.labels)
+        np.testing.assert_allclose(found.scores, scores.scores, rtol=1e-5)
+    assert twice.nnz == 2 * features.nnz  # and is left as it was

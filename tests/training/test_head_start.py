@@ -10,7 +10,7 @@ import torch
 from tests import tiny
 from zlpr.losses import zlpr_loss
 from zlpr.models.transformer import last_layer
-from zlpr.training import TrainingConfig, fine_tuning
+from zlpr.training import TrainingConfig, fine_tuning, head_start
 from zlpr.training.fine_tuning import read_tokens
 from zlpr.training.head_start import head_inputs, start_head
 
@@ -53,9 +53,11 @@ def test_the_head_starts_better_than_the_labels_frequencies(
         constant.backward()
         descent.step()
     assert after < 0.98 * constant.item()
-    head = {id(layer.weight), id(layer.bias)}
-    for name, weight in network.named_parameters():
-        assert id(weight) in head or torch.equal(weight, others[name]), name
+    pools = len(network.base_model.encoder.layer) > 1
+    moved = ("classifier.", "bert.pooler." if pools else "classifier.")
+    now = dict(network.named_parameters())
+    for name, weight in others.items():
+        assert name.startswith(moved) or torch.equal(weight, now[name]), name
 
 
 def test_what_the_head_is_given_does_not_depend_on_the_order_of_texts(still_bert: Path) -> None:
@@ -76,11 +78,36 @@ def test_a_head_for_the_same_labels_is_kept(bert: Path, tmp_path: Path) -> None:
     assert torch.equal(last_layer(again).weight, last_layer(network).weight)
 
 
-def test_losses_that_are_not_convex_start_as_the_network_comes(bert: Path) -> None:
+def test_a_loss_that_is_not_convex_starts_from_a_fit_of_zlpr(bert: Path) -> None:
     config, inputs, network, _ = begin(bert, loss="dice1")
-    before = last_layer(network).weight.clone()
-    assert not start_head(network, inputs, TRAIN, VALIDATION, config)
-    assert torch.equal(last_layer(network).weight, before)
+    assert start_head(network, inputs, TRAIN, VALIDATION, config)
+    other, _, same, _ = begin(bert)
+    assert start_head(same, inputs, TRAIN, VALIDATION, other)
+    assert torch.equal(last_layer(network).weight, last_layer(same).weight)
+
+
+def test_another_bound_of_the_loss_moves_the_biases_alone(bert: Path) -> None:
+    starts = []
+    for threshold in (0.0, 5.0):
+        config, inputs, network, _ = begin(bert, loss_params={"threshold": threshold})
+        torch.manual_seed(0)  # for what the layer of the mean starts from
+        assert start_head(network, inputs, TRAIN, VALIDATION, config)
+        starts.append((len(network.base_model.encoder.layer), last_layer(network)))
+    (layers, plain), (others, moved) = starts
+    assert layers == others
+    torch.testing.assert_close(moved.weight, plain.weight, rtol=0.01, atol=0.01)
+    torch.testing.assert_close(moved.bias, plain.bias + 5.0, rtol=0.01, atol=0.05)
+
+
+@pytest.mark.parametrize("pools", [True, False])
+def test_validation_says_whether_the_mean_of_the_tokens_is_read(
+    pools: bool, still_bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, inputs, network, _ = begin(still_bert)
+    as_it_was, losses = head_start._fit, iter([3.0, 2.0] if pools else [2.0, 3.0])
+    monkeypatch.setattr(head_start, "_fit", lambda *a: (as_it_was(*a)[0], next(losses)))
+    assert start_head(network, inputs, TRAIN, VALIDATION, config)
+    assert len(network.base_model.encoder.layer) == 1 + pools
 
 
 def test_the_papers_preset_starts_with_a_random_head() -> None:

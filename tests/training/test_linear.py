@@ -15,6 +15,7 @@ from zlpr.metrics import average_precision, micro_f1
 from zlpr.training import Parts, TrainingConfig, fit, linear_checkpoint
 from zlpr.training.fitting import fit_parts
 from zlpr.training.linear_features import Scaling, extract_features
+from zlpr.training.objective import LinearObjective
 from zlpr.training.regularisation import MOST_VALUES, TO_ITS_END, Search
 from zlpr.training.solvers import Solution, WholeData, choose_solver
 
@@ -126,9 +127,10 @@ def test_at_last_the_weights_are_fitted_to_both_parts(loss):
     features = once.model.text_features.transform(texts)
     labels = sparse.csr_array(sparse.vstack([train.labels, validation.labels]))
     solver = choose_solver(features, labels, TrainingConfig(**settings))
-    expected = solver.objective(solver.solve(solver.start(), 0.5).parameters, 0.5)[0]
+    objective = LinearObjective(features, labels, solver.objective.loss)
+    expected = objective(solver.solve(solver.start(), 0.5).parameters, 0.5)[0]
     fitted_, before = (
-        solver.objective(torch.from_numpy(np.vstack([model.weight, model.bias])), 0.5)[0]
+        objective(torch.from_numpy(np.vstack([model.weight, model.bias])), 0.5)[0]
         for model in (twice.model, once.model)
     )
     assert fitted_ == pytest.approx(expected, rel=5e-3)
@@ -287,6 +289,31 @@ def test_dense_features_are_standardised_and_the_scores_are_those_of_the_raw_one
     np.testing.assert_allclose(scaled.mean(0), 0.0, atol=1e-3)
     thin = sparse.csr_array([[0.0, -4.0], [0.0, 2.0]])
     assert Scaling.of(thin).apply(thin).toarray().tolist() == [[0.0, -1.0], [0.0, 0.5]]
+
+
+def test_a_feature_that_training_lacks_is_scaled_as_validation_has_it():
+    for kind in (np.asarray, sparse.csr_array):
+        train, later = kind([[1.0, 0.0, 0.0], [3.0, 0.0, 0.0]]), kind([[9.0, 500.0, 0.0]])
+        scaling = Scaling.of(train, later)
+        assert (scaling.shift[1:] == 0).all()
+        assert scaling.scale[1:].tolist() == [500.0, 1.0]
+        assert scaling.scale[0] == Scaling.of(train).scale[0]
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_units_of_features_do_not_matter_though_training_lacks_some(kind):
+    generator = np.random.default_rng(0)
+    features = generator.random((160, 12)) * (generator.random((160, 12)) < 0.4)
+    features[:100, 8:] = 0.0  # only the other parts have these
+    labels = sparse.csr_array(features @ generator.normal(size=(12, 4)) > 0.2)
+    units = np.array([1.0, 30.0, 0.1, 5.0] * 2 + [100.0, 1000.0, 1e-3, 1e4])
+    scores = []
+    for unit in (1.0, units):
+        data = Dataset(labels=labels, label_names=tuple("abcd"), features=kind(features * unit))
+        parts = (data.select(range(100)), data.select(range(100, 140)))
+        model = fit(*parts, TrainingConfig(regularisation=0.3)).model
+        scores.append(model.predict_scores(data.select(range(140, 160)).features))
+    np.testing.assert_allclose(scores[1], scores[0], atol=0.05)
 
 
 def test_features_that_cannot_be_used_are_named():

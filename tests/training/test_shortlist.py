@@ -47,6 +47,25 @@ def test_the_scores_that_validation_saw_are_the_models_own():
     assert np.isfinite(result.chosen["share_of_centroids"])
 
 
+def lengthened(data, rows):
+    """Every other text twice as long: with the labels of the text before it as well."""
+    data = data.select(rows)
+    texts, labels = list(data.texts), data.labels.tolil()
+    for row in range(1, len(texts), 2):
+        texts[row] = f"{texts[row]} {texts[row - 1]}"
+        labels[row] = (labels[[row]] + labels[[row - 1]]).toarray()
+    return Dataset(labels=labels.tocsr(), label_names=data.label_names, texts=texts)
+
+
+def test_longer_texts_have_more_labels_where_training_shows_it():
+    data = many_labels.make(400)
+    train, validation = (lengthened(data, np.arange(*rows)) for rows in ((0, 300), (300, 400)))
+    model = fit(train, validation, TrainingConfig(model="shortlist")).model
+    assert model.length_weight > 0.1
+    alike = fit_many().model  # one or two labels, and hardly a difference in length
+    assert abs(alike.length_weight) < model.length_weight
+
+
 def test_a_fit_is_the_same_each_time():
     first, second = (fit_many(regularisation=0.1, refit=False) for _ in range(2))
     np.testing.assert_array_equal(first.test.scores.scores, second.test.scores.scores)
@@ -59,7 +78,7 @@ def test_a_killed_run_goes_on_to_the_same_bits(tmp_path, monkeypatch):
     solved = []
 
     def solve(*problem, **settings):
-        solved.append(problem[4])
+        solved.append(problem[3])
         return minimise_in_span(*problem, **settings)
 
     monkeypatch.setattr(shortlist_fit, "minimise_in_span", solve)

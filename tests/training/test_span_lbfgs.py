@@ -18,8 +18,10 @@ def logistic_regression(features, signs, regularisation, **options):
     kernel = (features @ features.T).astype(np.float32)
     zero = np.zeros(len(features), dtype=np.float32)
     found = minimise_in_span(
-        lambda scores: float(np.logaddexp(0, -signs * scores).sum()),
-        lambda scores: (-signs / (1 + np.exp(signs * scores))).astype(np.float32),
+        lambda scores: (
+            float(np.logaddexp(0, -signs * scores).sum()),
+            (-signs / (1 + np.exp(signs * scores))).astype(np.float32),
+        ),
         lambda vector: kernel @ vector,
         InSpan(zero, zero),
         regularisation,
@@ -52,7 +54,7 @@ def test_a_start_at_the_minimum_stays_there():
     zero = np.zeros(3, dtype=np.float32)
     start = InSpan(zero, zero)
     found = minimise_in_span(
-        lambda scores: float((scores**2).sum()), lambda scores: 2 * scores, lambda v: v, start, 1.0
+        lambda scores: (float((scores**2).sum()), 2 * scores), lambda v: v, start, 1.0
     )
     assert found.value == 0.0
     assert not found.weights.scores.any()
@@ -67,3 +69,17 @@ def test_one_short_step_does_not_end_a_fit():
     expected, found = logistic_regression(features, signs, 0.01, max_iterations=400)
     start = 60 * np.log(2)
     assert found.value - expected.fun < 0.02 * (start - expected.fun)
+
+
+def test_changes_too_small_to_be_squared_are_not_divided_by():
+    zero, target = np.zeros(2, dtype=np.float32), np.array([1e-20, 2e-20])
+    found = minimise_in_span(
+        lambda scores: (
+            float(5e-4 * ((scores - target) ** 2).sum()),
+            (1e-3 * (scores - target)).astype(np.float32),
+        ),
+        lambda vector: vector,
+        InSpan(zero, zero),
+        1e-6,
+    )
+    assert found.value < 0.2 * 5e-4 * (target**2).sum()

@@ -1,10 +1,12 @@
 """The objective of an optimiser step does not depend on how the step is spread."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch.utils.data import IterableDataset
 from transformers import TrainerCallback, TrainingArguments
 
 from tests import tiny
@@ -47,10 +49,12 @@ def prepare(folder: Any, size: int = 61) -> tuple[Any, LabelledTexts, PaddedBatc
 def train(folder: Any, tmp_path: Any, loss: str, **options: Any) -> tuple[list[float], Any]:
     """A step of plain gradient descent per batch; the losses, and the network after it."""
     network, data, collate = prepare(folder, options.pop("size", 61))
-    logs = Logs()
+    streamed, logs = options.pop("streamed", False), Logs()
     args = TrainingArguments(
         output_dir=str(tmp_path),
         num_train_epochs=1,
+        max_steps=options.pop("max_steps", -1),
+        per_device_train_batch_size=options.pop("batch", 8),
         optim="sgd",
         learning_rate=0.5,
         lr_scheduler_type="constant",
@@ -64,7 +68,8 @@ def train(folder: Any, tmp_path: Any, loss: str, **options: Any) -> tuple[list[f
         use_cpu=True,
     )
     trainer = MultiLabelTrainer(
-        model=network, args=args, train_dataset=data, data_collator=collate, loss=loss,
+        model=network, args=args, train_dataset=Stream(data) if streamed else data,
+        data_collator=collate, loss=loss,
         callbacks=[logs], batch_size=16, **options,
     )  # fmt: skip
     trainer.train()
@@ -139,6 +144,28 @@ def test_a_bound_that_the_loss_learns_takes_the_steps_of_a_plain_loop(
     assert values == pytest.approx(expected, rel=2e-5)
     assert difference(network, reference) < 2e-5
     assert values[1] != pytest.approx(fixed[1], rel=1e-5)
+
+
+class Stream(IterableDataset[Any]):
+    """Data in its order, of a length that nobody knows."""
+
+    def __init__(self, data: LabelledTexts) -> None:
+        self.data = data
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self.data[row] for row in range(len(self.data)))
+
+
+@pytest.mark.parametrize("loss", ["zlpr", "dice2", "hbm"])
+def test_a_stream_that_ends_within_a_step_leaves_nothing_to_the_next(
+    still_bert: Any, tmp_path: Any, loss: str
+) -> None:
+    made = {"size": 20, "streamed": True, "batch": 4, "max_steps": 4}
+    losses, network = train(still_bert, tmp_path, loss, accumulation_steps=4, **made)
+    made["batch"] = 16  # of 16 and of 4 samples, twice
+    expected, other = train(still_bert, tmp_path, loss, **made)
+    assert losses == pytest.approx(expected, rel=1e-4)
+    assert difference(network, other) < 1e-5
 
 
 def test_evaluation_takes_the_loss_of_all_samples_at_once(still_bert: Any, tmp_path: Any) -> None:

@@ -18,10 +18,13 @@ from tests import tiny
 from tests.processes import Command
 from tests.training import worker
 from zlpr._errors import UserError
+from zlpr.cli.main import main
+from zlpr.data import make_split, save
 from zlpr.losses import ZLPRLoss
 from zlpr.models.transformer import fixed_bounds, load_network
 from zlpr.training import TrainingConfig, TrainingProgress, fine_tuning, fit
 from zlpr.training.fine_tuning import fold_bound
+from zlpr.training.transformer import ENOUGH_SAMPLES, MOST_RATE, TransformerTrainer
 
 TRAIN, VALIDATION, TEST = tiny.texts(240, seed=3), tiny.texts(60, seed=4), tiny.texts(40, seed=5)
 
@@ -223,6 +226,36 @@ def test_the_papers_preset_is_adam_at_its_rate_for_its_epochs(
     monkeypatch.setattr(fine_tuning._Trainer, "run", watch)
     worker.run({"model": f"hf:{bert}", "preset": "paper"})
     assert seen == {"rate": 2e-4, "decay": 0.0, "epochs": 20}
+
+
+@pytest.mark.parametrize(("given", "used"), [(None, MOST_RATE), (0.01, 0.01)])
+def test_a_narrow_encoder_takes_a_larger_learning_rate_unless_told(
+    given: float | None, used: float, bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[float] = []
+    run = fine_tuning._Trainer.run
+
+    def watch(self: Any) -> None:
+        seen.append(self.args.learning_rate)
+        run(self)
+
+    monkeypatch.setattr(fine_tuning._Trainer, "run", watch)
+    worker.run({"model": f"hf:{bert}", "epochs": 1, "learning_rate": given})
+    assert seen == [used]
+
+
+def test_with_few_samples_the_command_names_the_frozen_encoder(
+    bert: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, model = tmp_path / "few", f"hf:{bert}"
+    save(make_split(TRAIN), data)
+    run = ["train", str(data), "--model", model, "--epochs", "1", "--out", str(tmp_path / "out")]
+    assert main(run) == 0
+    said = capsys.readouterr().out
+    assert f"from {ENOUGH_SAMPLES:,} training samples on" in said
+    assert f"try --model embed:{bert} as well" in said
+    config: Any = TrainingConfig(model=model)
+    assert TransformerTrainer().advice(tiny.texts(ENOUGH_SAMPLES), config) == []
 
 
 def test_a_learned_bound_is_folded_into_the_bias(bert: Path) -> None:

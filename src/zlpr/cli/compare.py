@@ -29,17 +29,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     what.add_argument("--grid", metavar="FILE", help="read the grid from a TOML file")
     what.add_argument(
-        "--data", nargs="+", metavar="PATH", help="files or folders of data, or 'demo'"
+        "--data",
+        nargs="+",
+        action="extend",
+        metavar="PATH",
+        help="files or folders of data, or 'demo'",
     )
     what.add_argument(
         "--models",
         nargs="+",
+        action="extend",
         metavar="MODEL",
         help="models from 'zlpr models', for every data set, in place of those that the grid names",
     )
     what.add_argument(
         "--losses",
         nargs="+",
+        action="extend",
         metavar="LOSS",
         help="names from 'zlpr losses', with parameters as in zlpr:pos_weight=2.7; "
         "zlpr:pos_weight=1|1.6|2.7 chooses a value on validation data",
@@ -47,6 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--choose",
         nargs="+",
+        action="extend",
         metavar="NAME=VALUES",
         default=[],
         help="beside each loss that has the parameter, one whose value is chosen on validation "
@@ -84,6 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--set",
         nargs="+",
+        action="extend",
         metavar="NAME=VALUE",
         default=[],
         help="training settings for every run, such as metric=micro_f1, or of one kind of model, "
@@ -177,16 +185,17 @@ def _compare(args: argparse.Namespace, folder: "RunFolder") -> int:
 
 
 def _outline(args: argparse.Namespace) -> int:
-    """What would run; 1 where something is missing."""
+    """What would run; 1 where something is missing or wrong."""
     from dataclasses import asdict
 
     from zlpr.cli._console import print_json, print_table
     from zlpr.compare.outline import lines, outline
 
     made = outline(_grid(args))
+    code = 1 if made.missing or made.faults else 0
     if args.json:
         print_json({**asdict(made), "runs": made.runs, "hours": made.hours})
-        return 1 if made.missing else 0
+        return code
     rows = [
         [
             entry.name,
@@ -201,7 +210,7 @@ def _outline(args: argparse.Namespace) -> int:
     print_table(["data", "found", "train + validation + test", "labels", "runs", "hours"], rows)
     for line in lines(made):
         say(line)
-    return 1 if made.missing else 0
+    return code
 
 
 def _grid(args: argparse.Namespace) -> "Grid":
@@ -220,6 +229,7 @@ def _grid(args: argparse.Namespace) -> "Grid":
         with_root,
         with_seeds,
         with_split,
+        with_training,
     )
 
     if args.grid and args.preset:
@@ -255,9 +265,9 @@ def _grid(args: argparse.Namespace) -> "Grid":
     if args.split:
         grid = with_split(grid, args.split)
     if args.empty:
-        grid = replace(grid, training={**grid.training, "empty": args.empty})
+        grid = with_training(grid, {"empty": args.empty})
     if args.set:
-        grid = replace(grid, training={**grid.training, **_settings(args.set)})
+        grid = with_training(grid, _settings(args.set))
     return grid
 
 
@@ -278,12 +288,15 @@ def _narrowed(grid: "Grid", losses: list[str]) -> "Grid":
 def _settings(entries: list[str]) -> dict[str, Any]:
     """Training settings; `hf.epochs=3` is a setting of one kind of model."""
     from zlpr._named_values import named_values
+    from zlpr.models.registry import available
 
     settings: dict[str, Any] = {}
     for name, value in named_values(entries, "--set").items():
         kind, dot, own = name.partition(".")
         if dot:
             settings.setdefault(kind, {})[own] = value
+        elif name in available():
+            raise UserError(f"--set {name}: a kind of model; its settings are {name}.NAME=VALUE")
         else:
             settings[name] = value
     return settings

@@ -117,13 +117,15 @@ def run(args: argparse.Namespace) -> None:
         parts = _parts(args, config.seed)
         config = _config(args, parts)
         check_settings(parts.train, config)
-        trainer_of(config.model, workers)  # which refuses workers that it has no use for
+        trainer = trainer_of(config.model, workers)  # which refuses workers it has no use for
         if first and not args.json:
             _describe(parts.train, parts.validation, parts.test)
             if args.model == AUTO_MODEL:
                 say(f"model: {config.model} (--model takes another)")
             for note in parts.check():
                 say(f"  note: {note}")
+            for note in trainer.advice(parts.train, config):
+                say(f"  note: {for_terminal(note)}")
         checkpoint, resumed = _checkpoint(out, args, first)
         quiet = args.json or not first
         with training_progress(config.choice_metric, resumed, quiet=quiet) as progress:

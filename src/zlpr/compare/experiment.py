@@ -107,6 +107,5 @@ def _raise_all(faults: Sequence[str]) -> None:
     if len(faults) == 1:
         raise UserError(faults[0])
     if faults:
-        raise UserError(
-            f"{len(faults)} faults in the grid:\n" + "\n".join(f"  {f}" for f in faults)
-        )
+        numbered = (f"({number}) {fault}" for number, fault in enumerate(faults, 1))
+        raise UserError(f"{len(faults)} faults in the grid: {'; '.join(numbered)}")

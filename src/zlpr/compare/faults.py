@@ -38,7 +38,7 @@ def find_faults(grid: Grid) -> list[str]:
         *_twice("data sets", [entry.title for entry in grid.data]),
         *_twice("losses", [loss.label for loss in grid.losses]),
         *_twice("seeds", [str(seed) for seed in grid.seeds]),
-        *(fault for entry in grid.data for fault in _data_faults(entry)),
+        *(fault for entry in grid.data for fault in data_faults(entry)),
         *(fault for entry in grid.data for fault in _unknown_losses(entry, grid)),
         *(fault for loss in grid.losses for fault in _loss_faults(loss)),
         *_faults_of_models(tuple(models)),
@@ -67,7 +67,7 @@ def check_data(grid: Grid, entries: Iterable[DataSpec]) -> DataCheck:
     faults: list[str] = []
     notes: list[str] = []
     for entry in entries:
-        if list(_data_faults(entry)):
+        if list(data_faults(entry)):
             continue
         split = entry.split or grid.split
         try:
@@ -118,7 +118,8 @@ def _unknown_losses(entry: DataSpec, grid: Grid) -> Iterator[str]:
         yield f"data {entry.title}: the grid has no loss '{label}'"
 
 
-def _data_faults(entry: DataSpec) -> Iterator[str]:
+def data_faults(entry: DataSpec) -> Iterator[str]:
+    """What is wrong with how the grid names a data set."""
     if entry.path != "demo" and not Path(entry.path).exists():
         yield f"data {entry.title}: {entry.path}: no such file or folder"
     options = {*inspect.signature(data.read).parameters, "hierarchy", "hierarchy_separator"}

@@ -154,7 +154,7 @@ def parse_grid(plain: Mapping[str, Any], where: str = "grid") -> Grid:
         "models": lambda value: from_plain(tuple[str, ...], value, "models"),
         "seeds": _seeds,
         "split": _split_method,
-        "training": lambda value: from_plain(dict[str, Any], value, "training"),
+        "training": _training,
         "per_metric": lambda value: from_plain(bool, value, "per_metric"),
         "max_samples": _max_samples,
     }
@@ -238,6 +238,26 @@ def with_split(grid: Grid, split: SplitMethod) -> Grid:
     return replace(grid, split=split, data=data)
 
 
+def with_training(grid: Grid, settings: Mapping[str, Any]) -> Grid:
+    """The same grid with these training settings over its own.
+
+    One for every model holds for every model, whatever the grid gave a kind; those of a kind leave
+    its others as they are.
+
+    Examples:
+        >>> of_linear = {"refit": False, "metric": "macro_f1"}
+        >>> grid = Grid((), (), (), (0,), training={"linear": of_linear})
+        >>> with_training(grid, {"metric": "micro_f1", "linear": {"regularisation": 1}}).training
+        {'linear': {'refit': False, 'regularisation': 1}, 'metric': 'micro_f1'}
+    """
+    kinds = {name for name in (*grid.training, *settings) if name in available()}
+    training = {**grid.training, **settings}
+    for kind in kinds:
+        before = {k: v for k, v in grid.training.get(kind, {}).items() if k not in settings}
+        training[kind] = {**before, **settings.get(kind, {})}
+    return replace(grid, training=training)
+
+
 def settings_for(training: Mapping[str, Any], model: str) -> dict[str, Any]:
     """The training settings that hold for a model: those for all, and over them its kind's own.
 
@@ -254,10 +274,13 @@ def settings_for(training: Mapping[str, Any], model: str) -> dict[str, Any]:
 def with_choice(grid: Grid, choose: Mapping[str, tuple[float, ...]]) -> Grid:
     """The same grid with a second version of each loss that has these parameters, chosen there.
 
+    A data set that lists losses of its own gets the second versions of these.
+
     Raises:
         UserError: no loss of the grid has one of the parameters, or one that has is given it.
     """
     losses = list(grid.losses)
+    versions: dict[str, str] = {}
     for loss in grid.losses:
         has = {name: values for name, values in choose.items() if _has_parameter(loss, name)}
         if not has:
@@ -265,10 +288,16 @@ def with_choice(grid: Grid, choose: Mapping[str, tuple[float, ...]]) -> Grid:
         label = ",".join(f"{name}={'|'.join(map(str, has[name]))}" for name in has)
         beside = replace(loss, label=f"{loss.label}:{label}", choose={**loss.choose, **has})
         losses.insert(losses.index(loss) + 1, beside)
+        versions[loss.label] = beside.label
     for name in choose:
         if not any(name in loss.choose for loss in losses):
             raise UserError(f"--choose {name}: no loss of the comparison has such a parameter")
-    return with_losses(grid, losses)
+
+    def beside_its_own(entry: DataSpec) -> DataSpec:
+        own = (x for label in entry.losses for x in (label, versions.get(label)) if x)
+        return replace(entry, losses=tuple(own))
+
+    return replace(grid, losses=tuple(losses), data=tuple(map(beside_its_own, grid.data)))
 
 
 def _has_parameter(loss: LossSpec, name: str) -> bool:
@@ -370,6 +399,14 @@ def _loss_spec(entry: Any) -> LossSpec:
     if isinstance(entry, Mapping) and "label" not in entry:
         entry = {**entry, "label": entry.get("name", "")}
     return from_plain(LossSpec, entry, "losses")
+
+
+def _training(value: Any) -> dict[str, Any]:
+    """Settings by name; those of a kind of model are a table of their own."""
+    settings = from_plain(dict[str, Any], value, "training")
+    for kind in settings.keys() & set(available()):
+        from_plain(dict[str, Any], settings[kind], f"training.{kind}")
+    return settings
 
 
 def _split_method(value: Any) -> SplitMethod:

@@ -1,7 +1,7 @@
 """What a comparison would run, before anything is trained: sizes, what is missing, how long."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,13 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zlpr import data
+from zlpr._counted import counted
 from zlpr._errors import UserError
+from zlpr.compare.faults import check_data, data_faults, find_faults
 from zlpr.compare.grid import DataSpec, Grid, losses_of, models_of, settings_for
 from zlpr.data import published
 from zlpr.data.dataset import SPLIT_NAMES
 from zlpr.data.statistics import Unit, text_lengths, unit_of
 from zlpr.models.registry import argument_of, kind_of
-from zlpr.training.registry import config_of, trainer_of
+from zlpr.training.registry import config_of
 from zlpr.training.transformer import RECIPES
 
 # An encoder of the usual size, where its own is not known before it is there.
@@ -55,12 +57,14 @@ class Outline:
 
     Attributes:
         data: each set with its runs.
-        missing: what is not there, with how to get it.
+        missing: data that is not there or cannot be read, with how to get it.
+        faults: what else the comparison would be refused for.
         speed: multiplications and additions a second that the estimate is based on.
     """
 
     data: tuple[OutlinedData, ...]
     missing: tuple[str, ...]
+    faults: tuple[str, ...]
     speed: float
 
     @property
@@ -91,10 +95,15 @@ def outline(grid: Grid) -> Outline:
         sets.append(_outlined(grid, entry, found, speed))
         if fault:
             missing.append(f"data {entry.title}: {fault}{_how_to_get(entry.title)}")
-    models = dict.fromkeys(model for entry in grid.data for model in models_of(grid, entry))
-    for model in models:
-        missing += trainer_of(model).faults(model)
-    return Outline(tuple(sets), tuple(missing), speed)
+    return Outline(tuple(sets), tuple(missing), tuple(_faults(grid, sets)), speed)
+
+
+def _faults(grid: Grid, sets: Sequence[OutlinedData]) -> list[str]:
+    """What is wrong with the grid, but for the data that is known not to be there."""
+    found = [entry for entry, made in zip(grid.data, sets, strict=True) if made.found]
+    said = {line for entry in grid.data if entry not in found for line in data_faults(entry)}
+    faults = [fault for fault in find_faults(grid) if fault not in said]
+    return [*faults, *check_data(grid, found).faults]
 
 
 def _load(entry: DataSpec) -> tuple[data.Dataset | None, str]:
@@ -117,10 +126,10 @@ def _outlined(
     grid: Grid, entry: DataSpec, found: data.Dataset | None, speed: float
 ) -> OutlinedData:
     runs = {
-        model: len(grid.seeds) * len(losses_of(grid, entry, model))
+        model: len(entry.seeds or grid.seeds) * len(losses_of(grid, entry, model))
         for model in models_of(grid, entry)
     }
-    sizes, labels, tokens = _size(entry, found)
+    sizes, labels, tokens = _size(grid, entry, found)
     hours: float | None = 0.0
     for model, count in runs.items():
         seconds = _seconds(grid, model, sizes, tokens, speed)
@@ -129,22 +138,28 @@ def _outlined(
 
 
 def _size(
-    entry: DataSpec, found: data.Dataset | None
+    grid: Grid, entry: DataSpec, found: data.Dataset | None
 ) -> tuple[tuple[int, ...], int, NDArray[np.float64]]:
     """Samples of the parts, labels, and tokens of some texts, as far as they are known."""
     if found is not None:
-        parts = (
-            (round(0.8 * len(found)), round(0.1 * len(found)), round(0.1 * len(found)))
-            if found.split is None
-            else tuple(int((found.split == name).sum()) for name in SPLIT_NAMES)
-        )
-        return parts, found.num_labels, _tokens(found)
+        own = None
+        if found.split is not None and (entry.split or grid.split) == "published":
+            own = [int((found.split == name).sum()) for name in SPLIT_NAMES]
+        return _parts(grid, len(found), own), found.num_labels, _tokens(found)
     if published.set_name(entry.title) is None:
         return (), 0, np.zeros(1)
     rows = [published.statistics(entry.title, part) for part in SPLIT_NAMES]
     whole = published.statistics(entry.title)
     tokens = np.array([_TOKENS[whole.unit] * (whole.mean_words or 0)])
-    return tuple(row.instances for row in rows), whole.categories, tokens
+    own = [row.instances for row in rows]
+    return _parts(grid, sum(own), own), whole.categories, tokens
+
+
+def _parts(grid: Grid, samples: int, own: Sequence[int] | None) -> tuple[int, ...]:
+    """Samples of training, validation and test part, of those that the grid takes."""
+    taken = min(samples, grid.max_samples or samples)
+    shares = [0.8, 0.1, 0.1] if own is None else [size / max(samples, 1) for size in own]
+    return tuple(round(share * taken) for share in shares)
 
 
 def _tokens(found: data.Dataset) -> NDArray[np.float64]:
@@ -204,5 +219,7 @@ def _speed() -> float:
 def lines(made: Outline) -> Iterator[str]:
     """What is missing, the departures from the paper that a preset has, and the sum."""
     yield from (f"missing: {line}" for line in made.missing)
+    yield from (f"refused: {line}" for line in made.faults)
     hours = "" if made.hours is None else f", at least {made.hours:,.1f} hours of one device here"
-    yield f"{made.runs} runs on {len(made.data)} data sets{hours}; nothing was run"
+    sets = counted(len(made.data), "data set")
+    yield f"{counted(made.runs, 'run')} on {sets}{hours}; nothing was run"

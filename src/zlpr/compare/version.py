@@ -11,6 +11,7 @@ from pathlib import Path
 import zlpr
 
 _DECIDING = (
+    "_ancestors.py",
     "losses",
     "metrics",
     "decoding",

@@ -101,11 +101,15 @@ class LabelCount(SecondStage):
         return order, _features(descending, scores)
 
     def _survival(self, scores: FloatArray, features: Features | None) -> Values:
-        """For each label, the chance that the sample has so many labels; -inf beyond the most."""
+        """For each label, the chance that the sample has so many labels.
+
+        -inf beyond the most, and for what is no candidate or an impossible label.
+        """
         order, inputs = self._inputs(scores, features)
         survival = np.exp(np.cumsum(-np.logaddexp(0, -self._linear(inputs)), axis=1))
         chances = np.full(scores.shape, -np.inf)
         np.put_along_axis(chances, order[:, : survival.shape[1]], survival, axis=1)
+        chances[scores == -np.inf] = -np.inf
         return chances
 
 

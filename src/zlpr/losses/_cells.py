@@ -179,6 +179,43 @@ class _HeldForward(_Held):
         return tangent.view_as(tangent)
 
 
+def with_finite_gradient(values: Tensor) -> Tensor:
+    """The values; where their gradient overflows, the largest number goes on, which has shares."""
+    function = _FiniteGradient if torch.compiler.is_compiling() else _FiniteGradientForward
+    result: Tensor = function.apply(values)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _FiniteGradient(torch.autograd.Function):
+    """The identity, whose gradient is held to the dtype's numbers."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(values: Tensor) -> Tensor:
+        """The values."""
+        return values.view_as(values)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        """Nothing is kept."""
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> Tensor:
+        """The identity's, held."""
+        largest = torch.finfo(upstream.dtype).max
+        return upstream.clamp(-largest, largest)
+
+
+class _FiniteGradientForward(_FiniteGradient):
+    """The same for forward mode as well, which the compiler does not take."""
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor) -> Tensor:
+        """The identity's."""
+        return tangent.view_as(tangent)
+
+
 def _as_boolean(scores: Tensor, targets: Tensor) -> Tensor | None:
     """The targets as boolean where that is quickly seen to lose nothing, None else."""
     if not isinstance(targets, Tensor) or targets.shape != scores.shape:

@@ -12,7 +12,14 @@ import torch
 from torch import Tensor
 
 from zlpr.losses._arguments import Weight, check_number
-from zlpr.losses._cells import Cells, held, largest_score, prepare, within_limits
+from zlpr.losses._cells import (
+    Cells,
+    held,
+    largest_score,
+    prepare,
+    with_finite_gradient,
+    within_limits,
+)
 from zlpr.losses._hinge import RankWeight, hinge_sum, rank_of_labels, weigh_ranks
 from zlpr.losses._logsumexp import (
     join_terms,
@@ -227,7 +234,7 @@ def bp_mll_loss(
     else:
         dtype = torch.finfo(log_sum.dtype)
         largest = (1 - dtype.eps) * math.log(dtype.max)  # which would else be rounded up
-        values = torch.exp(held(log_sum, -math.inf, largest))
+        values = torch.exp(held(with_finite_gradient(log_sum), -math.inf, largest))
     return reduce(values, sample_weight, reduction)
 
 

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 # Products that are added up at a time: a block of samples takes some 12 bytes for each.
-BLOCK_PRODUCTS = 2**22
+BLOCK_PRODUCTS = 2**20
 # Places of a table over the features of a few labels, and features that are looked up at a time.
-TABLE, GROUP_ENTRIES = 2**22, 2**21
+TABLE, GROUP_ENTRIES = 2**21, 2**18
 # The features of a sample that could add most, and the labels of a feature whose centroids have
 # most of it, by which candidates are named: what it takes then grows with the samples alone.
 SAMPLE_FEATURES, FEATURE_LABELS = 256, 4096
@@ -128,6 +128,28 @@ def naming_factors(
     return keep_largest(features, SAMPLE_FEATURES, sizes=shares), columns
 
 
+def log_lengths(features: Any) -> NDArray[np.float32]:
+    """The logarithm of one plus each sample's number of features, shape (samples,).
+
+    Rows of length one say less of each of their labels the more labels there are to speak of; how
+    many features there are tells that.
+
+    Args:
+        features: of shape (samples, features), sparse or dense.
+
+    Examples:
+        >>> log_lengths(sparse.csr_array(np.array([[0.0, 3.0], [0.0, 0.0]]))).round(2).tolist()
+        [0.69, 0.0]
+    """
+    matrix = sparse.csr_array(features)
+    if not matrix.has_canonical_format:  # a feature that is named twice is one
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    counts = np.bincount(rows, matrix.data != 0, matrix.shape[0])
+    return np.log1p(counts).astype(np.float32)
+
+
 def as_matrix(candidates: NDArray[np.integer[Any]], num_labels: int) -> "sparse.csr_array[Any]":
     """Candidates as ones of a matrix of shape (samples, labels).
 
@@ -183,10 +205,9 @@ def score_cells(
         held = np.repeat(np.arange(len(distinct)) * width, np.diff(own.indptr)) + own.indices
         dense[held] = own.data
         read = features[rows[cells]]
-        lengths = np.diff(read.indptr)
-        products = read.data * dense[np.repeat(numbers * width, lengths) + read.indices]
-        owners = np.repeat(np.arange(len(cells)), lengths)
-        scores[cells] = np.bincount(owners, products, len(cells))
+        read.indices += np.repeat(numbers * np.int32(width), np.diff(read.indptr))
+        entries = (read.data, read.indices, read.indptr)
+        scores[cells] = sparse.csr_array(entries, shape=(len(cells), len(dense))) @ dense
         dense[held] = 0.0
     return scores
 
@@ -214,12 +235,12 @@ def label_groups(
     most = table_size(features.shape[1]) // max(features.shape[1], 1)
     starts = np.concatenate([[0], np.flatnonzero(np.diff(labels)) + 1, [len(labels)]])
     entries = np.concatenate([[0], np.cumsum(np.diff(features.indptr)[rows], dtype=np.int64)])
-    number = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    number = np.repeat(np.arange(len(starts) - 1, dtype=np.int32), np.diff(starts))
     label = 0
     while label < len(starts) - 1:
         room = entries[starts[label]] + GROUP_ENTRIES
         last = int(np.searchsorted(entries[starts], room, side="right")) - 1
         last = min(max(last, label + 1), label + most, len(starts) - 1)
         cells = slice(starts[label], starts[last])
-        yield int(starts[label]), int(starts[last]), number[cells] - label
+        yield int(starts[label]), int(starts[last]), number[cells] - np.int32(label)
         label = last

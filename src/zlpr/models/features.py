@@ -28,7 +28,7 @@ from zlpr.models.feature_config import LONGEST_NGRAM, FeatureConfig
 from zlpr.models.mixed_matrix import MixedMatrix
 
 Matrix = sparse.csr_array[Any] | NDArray[Any] | MixedMatrix
-Integers = NDArray[np.int64]
+Integers = NDArray[np.integer[Any]]
 
 # Between texts that are searched for words together, and the number it gets among the symbols.
 _SEPARATOR, _END = "\x1e", -2
@@ -40,7 +40,7 @@ _SPACES = re.compile(r"\s\s+")
 # Largest key that is looked up in a table instead of by search (32 MB of table).
 _TABLE = 2**22
 # Texts turned into symbols at a time: a word as a Python string takes ten times its number.
-_BATCH = 10_000
+_BATCH = 2_000
 
 
 class TextFeatures:
@@ -216,10 +216,10 @@ def _read(
         if joined.count(_SEPARATOR) >= len(batch):
             joined = _SEPARATOR.join(text.replace(_SEPARATOR, " ") for text in batch)
         words = pattern.findall(joined.lower() + _SEPARATOR)
-        parts.append(np.fromiter(number(words), dtype=np.int64, count=len(words)))
-    symbols = np.concatenate([np.empty(0, dtype=np.int64), *parts])
+        parts.append(np.fromiter(number(words), dtype=np.int32, count=len(words)))
+    symbols = np.concatenate([np.empty(0, dtype=np.int32), *parts])
     ends = symbols == _END
-    owners = np.cumsum(ends)
+    owners = np.cumsum(ends, dtype=np.int32)
     return _Sequences(symbols[~ends], owners[~ends], len(texts))
 
 
@@ -272,7 +272,7 @@ class _Characters(_Alphabet):
             cleaned = list(map(cls._clean, batch))
             lengths.append(np.fromiter(map(len, cleaned), dtype=np.int64, count=len(cleaned)))
             joined = "".join(cleaned).encode("utf-32-le", "surrogatepass")
-            symbols.append(np.frombuffer(joined, dtype="<u4").astype(np.int64))
+            symbols.append(np.frombuffer(joined, dtype="<u4").astype(np.int32))
         return _sequences(symbols, lengths)
 
 
@@ -288,7 +288,7 @@ class _Subwords(_Characters):
     def units(self, texts: Sequence[str]) -> tuple[Sequence[str], sparse.csr_array[Any]]:
         """The distinct words, and how often each text holds each."""
         words, found = _number(texts, _BETWEEN_SPACES)
-        occurrences = np.ones(len(found.symbols), dtype=np.int64)
+        occurrences = np.ones(len(found.symbols), dtype=np.int32)
         holds = sparse.coo_array(
             (occurrences, (found.owners, found.symbols)), shape=(len(texts), len(words))
         )
@@ -351,9 +351,9 @@ def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _sequences(symbols: list[Integers], lengths: list[Integers]) -> _Sequences:
-    empty = np.empty(0, dtype=np.int64)
+    empty = np.empty(0, dtype=np.int32)
     count = np.concatenate([empty, *lengths])
-    owners = np.repeat(np.arange(len(count), dtype=np.int64), count)
+    owners = np.repeat(np.arange(len(count), dtype=np.int32), count)
     return _Sequences(np.concatenate([empty, *symbols]), owners, len(count))
 
 
@@ -381,28 +381,28 @@ class _View:
         self, texts: Sequence[str], min_count: int, max_features: int | None
     ) -> sparse.csr_array[Any]:
         """Find the n-grams of the texts and give the texts' features."""
-        units, holds = self.alphabet.units(texts)
-        sequences = self.alphabet.learn(units)
+        kept = self._learn_levels(texts, min_count)
         self.num_texts = len(texts)
+        counts = np.concatenate([level.num_texts for level in kept])
+        chosen = _most_frequent(counts, max_features)
+        columns = np.full(len(counts), -1, dtype=np.int32)
+        columns[chosen] = np.arange(len(chosen))
+        self.counts = counts[chosen]
+        self._lay_out(columns, [len(level.keys) for level in kept])
+        return self._weigh(_used_up(kept, self.columns[self.ngrams[0] - 1 :]), len(texts))
+
+    def _learn_levels(self, texts: Sequence[str], min_count: int) -> list["_Counts"]:
+        """Find the n-grams of every level, and count those that are long enough."""
+        units, holds = self.alphabet.units(texts)
         kept: list[_Counts] = []
-        for level, (keys, owners) in enumerate(self._grow(sequences), start=1):
+        for level, (keys, owners) in enumerate(self._grow(self.alphabet.learn(units)), start=1):
             if level < self.ngrams[0]:
                 self.levels.append(_distinct(keys))
                 continue
             counted = _count(keys, owners, len(units)).within(holds).prune(min_count)
             self.levels.append(counted.keys)
             kept.append(counted)
-        counts = np.concatenate([level.num_texts for level in kept])
-        chosen = _most_frequent(counts, max_features)
-        columns = np.full(len(counts), -1, dtype=np.int64)
-        columns[chosen] = np.arange(len(chosen))
-        self.counts = counts[chosen]
-        self._lay_out(columns, [len(level.keys) for level in kept])
-        pairs = [
-            (columns[level.terms], level.owners, level.occurrences)
-            for level, columns in zip(kept, self.columns[self.ngrams[0] - 1 :], strict=True)
-        ]
-        return self._weigh(pairs, len(texts))
+        return kept
 
     def apply(self, texts: Sequence[str]) -> sparse.csr_array[Any]:
         """The features of texts, by the n-grams that are known."""
@@ -442,25 +442,29 @@ class _View:
         self.columns = [*shorter[: self.ngrams[0] - 1], *np.split(columns, ends)]
 
     def _weigh(
-        self, pairs: list[tuple[Integers, Integers, Integers]], num_texts: int
+        self, pairs: Iterable[tuple[Integers, Integers, Integers]], num_texts: int
     ) -> sparse.csr_array[Any]:
         """TF-IDF from (column, text, occurrences), rows scaled to length one."""
-        columns, owners, occurrences = (np.concatenate(part) for part in zip(*pairs, strict=True))
-        if (columns < 0).any():
-            known = columns >= 0
-            columns, owners, occurrences = columns[known], owners[known], occurrences[known]
         rarity = 1.0 + np.log((1.0 + self.num_texts) / (1.0 + self.counts))
-        values = rarity[columns]
-        repeated = np.flatnonzero(occurrences > 1)
-        values[repeated] *= 1.0 + np.log(occurrences[repeated])
-        squares = np.bincount(owners, weights=values * values, minlength=num_texts)
-        values /= np.sqrt(squares)[owners]
+        squares = np.zeros(num_texts)
+        weighed: list[tuple[NDArray[np.float32], Integers, Integers]] = []
+        for columns, owners, occurrences in pairs:
+            if (columns < 0).any():
+                known = columns >= 0
+                columns, owners, occurrences = columns[known], owners[known], occurrences[known]
+            values = rarity[columns]
+            repeated = np.flatnonzero(occurrences > 1)
+            values[repeated] *= 1.0 + np.log(occurrences[repeated])
+            squares += np.bincount(owners, weights=values * values, minlength=num_texts)
+            small = (values.astype(np.float32), owners.astype(np.int32), columns.astype(np.int32))
+            weighed.append(small)
+        values, owners, columns = (np.concatenate(part) for part in zip(*weighed, strict=True))
+        del weighed
         # By way of coordinates: each text's columns are then summed and sorted in linear time.
-        matrix = sparse.coo_array(
-            (values.astype(np.float32), (owners.astype(np.int32), columns.astype(np.int32))),
-            shape=(num_texts, self.num_terms),
-        ).tocsr()
+        shape = (num_texts, self.num_terms)
+        matrix = sparse.coo_array((values, (owners, columns)), shape=shape).tocsr()
         matrix.sort_indices()
+        matrix.data /= np.repeat(np.sqrt(squares).astype(np.float32), np.diff(matrix.indptr))
         return matrix
 
     def terms(self) -> list[str]:
@@ -569,8 +573,8 @@ class _Counts:
         return _Counts(
             self.keys,
             np.bincount(texts.indices, minlength=len(self.keys)),
-            texts.indices.astype(np.int64),
-            np.repeat(np.arange(holds.shape[0], dtype=np.int64), np.diff(texts.indptr)),
+            texts.indices,
+            np.repeat(np.arange(holds.shape[0], dtype=np.int32), np.diff(texts.indptr)),
             texts.data,
         )
 
@@ -580,7 +584,7 @@ class _Counts:
             return self
         keep = self.num_texts >= min_count
         pairs = keep[self.terms]
-        places = np.cumsum(keep) - 1
+        places = np.cumsum(keep, dtype=np.int32) - 1
         return _Counts(
             self.keys[keep],
             self.num_texts[keep],
@@ -597,7 +601,8 @@ def _count(keys: Integers, owners: Integers, num_texts: int) -> _Counts:
         known, places = np.unique(keys, return_inverse=True)
         packed = _count(places, owners, num_texts)
         return _Counts(known, packed.num_texts, packed.terms, packed.owners, packed.occurrences)
-    pairs = np.sort(keys * num_texts + owners)
+    pairs = keys.astype(np.int64) * num_texts + owners
+    pairs.sort()
     starts = np.flatnonzero(np.diff(pairs, prepend=-1))
     occurrences = np.diff(starts, append=len(pairs))
     pair_keys, pair_owners = np.divmod(pairs[starts], max(num_texts, 1))
@@ -606,10 +611,19 @@ def _count(keys: Integers, owners: Integers, num_texts: int) -> _Counts:
     return _Counts(
         pair_keys[key_starts],
         np.diff(key_starts, append=len(pair_keys)),
-        np.cumsum(firsts) - 1,
-        pair_owners,
-        occurrences,
+        (np.cumsum(firsts) - 1).astype(np.int32),
+        pair_owners.astype(np.int32),
+        occurrences.astype(np.int32),
     )
+
+
+def _used_up(
+    counted: list[_Counts], columns: list[Integers]
+) -> Iterator[tuple[Integers, Integers, Integers]]:
+    """Columns, texts and occurrences of each level, which is let go once it is asked for."""
+    for own in columns:
+        level = counted.pop(0)
+        yield own[level.terms], level.owners, level.occurrences
 
 
 def _distinct(keys: Integers) -> Integers:

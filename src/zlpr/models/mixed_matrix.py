@@ -64,6 +64,12 @@ class MixedMatrix:
         """All entries times a number."""
         return MixedMatrix(factor * self.left, factor * self.right)
 
+    def __imul__(self, factor: Any) -> "MixedMatrix":
+        """All entries times a number, in place."""
+        self.left.data *= factor
+        np.multiply(self.right, factor, out=self.right)
+        return self
+
     def __add__(self, other: "MixedMatrix") -> "MixedMatrix":
         """The sum of two of one shape."""
         return MixedMatrix(sparse.csr_array(self.left + other.left), self.right + other.right)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ from scipy import sparse
 from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.decoding import Features, Probabilities, Rule
+from zlpr.decoding._rule import check_number
 from zlpr.metrics import TopScores
 from zlpr.models.base import FittedModel, TrainingRecord
+from zlpr.models.candidates import log_lengths
 from zlpr.models.explanation import Parts
 from zlpr.models.features import TextFeatures
 from zlpr.models.inputs import feature_matrix, list_texts
@@ -23,7 +26,10 @@ from zlpr.models.mixed_matrix import sparse_part
 
 
 class ShortlistModel(FittedModel):
-    """Scores `x w_l + b_l` of the candidates that centroids name; other labels count as -inf.
+    """Scores of the candidates that centroids name; other labels count as -inf.
+
+    A candidate's is `x w_l + b_l + c log(1 + n)`, with n the number of features that x has: the
+    last is the same for all labels of a sample, and moves what is predicted, not how it is ranked.
 
     Attributes:
         centroids: the first stage, CSR of shape (labels, features), float32.
@@ -31,6 +37,7 @@ class ShortlistModel(FittedModel):
         bias: of shape (labels,), float32.
         candidates: labels of a sample that are scored.
         text_features: makes the features of texts; None where the user gives features.
+        length_weight: c.
     """
 
     kind = "zlpr_shortlist"
@@ -47,6 +54,7 @@ class ShortlistModel(FittedModel):
         record: TrainingRecord,
         decoder: Rule | None = None,
         calibrator: Probabilities | None = None,
+        length_weight: float = 0.0,
     ) -> None:
         super().__init__(label_names, record=record, decoder=decoder, calibrator=calibrator)
         self.centroids = centroids
@@ -54,6 +62,7 @@ class ShortlistModel(FittedModel):
         self.bias = bias
         self.candidates = candidates
         self.text_features = text_features
+        self.length_weight = length_weight
 
     def score(self, read: Any) -> TopScores:
         """The scores of each sample's candidates."""
@@ -63,7 +72,12 @@ class ShortlistModel(FittedModel):
         rows, places = np.nonzero(labels >= 0)
         named = labels[rows, places]
         scores[rows, places] = score_cells(features, self.weight, rows, named) + self.bias[named]
+        scores += self._of_length(features)[:, None]
         return TopScores(labels, scores, len(self.label_names))
+
+    def _of_length(self, features: Any) -> NDArray[np.float32]:
+        """What the length of each sample adds to the scores of all its labels."""
+        return np.float32(self.length_weight) * log_lengths(sparse_part(features))
 
     def features(self, read: Any) -> Features:
         """The features themselves."""
@@ -81,7 +95,8 @@ class ShortlistModel(FittedModel):
         def weights_of(held: NDArray[np.int64]) -> Any:
             return sparse_part(self.weight)[list(labels)].toarray().T[held]
 
-        return linear_parts(self, sample, sparse_part(read), weights_of, labels)
+        parts = linear_parts(self, sample, sparse_part(read), weights_of, labels)
+        return replace(parts, bias=parts.bias + float(self._of_length(read)[0]))
 
     def save_parts(self, folder: Path) -> dict[str, Any]:
         """Write the two sparse matrices and the vocabulary."""
@@ -95,6 +110,7 @@ class ShortlistModel(FittedModel):
             "num_features": int(self.weight.shape[1]),
             "inputs": "features" if self.text_features is None else "texts",
             "candidates": self.candidates,
+            "length_weight": self.length_weight,
         }
 
     def tensors(self) -> dict[str, NDArray[Any]]:
@@ -140,6 +156,8 @@ def load_stages(
         raise UserError(f"{place}: the bias is not {shape[0]:,} finite numbers")
     if type(candidates) is not int or candidates < 1:
         raise UserError(f"candidates {candidates!r}: expected a whole number of at least 1")
+    length_weight = config.get("length_weight", 0.0)  # models of before have none
+    check_number("length_weight", length_weight)
     text_features = None
     if config["inputs"] == "texts":
         text = (folder / VOCABULARY).read_text(encoding="utf-8")
@@ -155,6 +173,7 @@ def load_stages(
         "bias": bias,
         "candidates": candidates,
         "text_features": text_features,
+        "length_weight": float(length_weight),
         **shared,
     }
 

@@ -117,6 +117,10 @@ class ModelTrainer(abc.ABC):
         """Why a model cannot be trained here, as far as that can be known before any data."""
         return []
 
+    def advice(self, train: "Dataset", config: Any) -> list[str]:
+        """What a user had better know before this kind is trained on these data, a line each."""
+        return []
+
     def fingerprint(self, model: str) -> str:
         """Hash of the files that a model starts from; empty where its name says what it is."""
         return ""

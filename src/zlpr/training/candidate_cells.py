@@ -25,8 +25,13 @@ from zlpr.training.objective import loss_and_slopes
 # as much in its bias as anywhere else, and the solver would take as many steps more.
 CONSTANT = 0.5
 
-Integers = NDArray[np.int64]
+Integers = NDArray[np.integer[Any]]
 Vector = NDArray[np.float32]
+
+
+def smallest_integers(most: int) -> type[np.signedinteger[Any]]:
+    """Of 32 bits where these hold the largest number, else of 64."""
+    return np.int32 if most < 2**31 else np.int64
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,14 +67,16 @@ class Cells:
         both.sort_indices()
         counts = np.diff(both.indptr)
         width = max(int(counts.max(initial=0)), 1)
-        rows = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
-        flat = rows * width + np.arange(len(rows)) - both.indptr[rows]
-        order = np.lexsort((rows, both.indices))
+        rows = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+        # Samples are in order, so that a stable sort by labels leaves them so within each.
+        order = np.argsort(both.indices, kind="stable").astype(np.int32)
+        flat = np.repeat(np.arange(len(counts)) * width - both.indptr[:-1], counts)
+        flat += np.arange(len(rows))
         return cls(
             rows[order],
-            both.indices[order].astype(np.int64),
+            both.indices[order].astype(np.int32),
             both.data[order] >= 2,
-            flat[order],
+            flat[order].astype(smallest_integers(len(counts) * width)),
             (len(counts), width),
             int(labels.shape[1]),
         )
@@ -139,8 +146,11 @@ class CandidateKernel:
             indices[filled : filled + len(named)] = named + columns
             filled += len(named)
             columns += int(named.max(initial=-1)) + 1
-        entries = (data[:filled], indices[:filled], np.cumsum(counts))
-        self.shared = sparse.csr_array(entries, shape=(len(cells.rows), max(columns, 1)))
+        for entries in (data, indices):
+            entries.resize(filled, refcheck=False)  # in place, where scipy would copy half of it
+        pointer = np.cumsum(counts, dtype=smallest_integers(filled))
+        shape = (len(cells.rows), max(columns, 1))
+        self.shared = sparse.csr_array((data, indices, pointer), shape=shape)
         self.transposed = self.shared.T
 
     def __call__(self, vector: Vector) -> Vector:
@@ -179,6 +189,7 @@ class _Numbering:
 
     def of(self, keys: Integers) -> tuple[NDArray[np.bool_], Integers]:
         """Which keys occur more than once, and numbers without gaps for these."""
+        keys = keys.astype(np.intp)  # once, and not for every look into the tables
         places = np.arange(len(keys), dtype=np.int32)
         self._last[keys] = places
         self._shared[keys[self._last[keys] != places]] = True
@@ -254,17 +265,11 @@ class CandidateLoss:
         self._loss = _Masked(loss, cells.spread(np.ones(len(cells.rows), dtype=bool)))
         self._targets = cells.spread(cells.positive)
 
-    def value(self, scores: Vector) -> float:
-        """The sum over the samples."""
-        with torch.no_grad():
-            values = self._loss(self.cells.spread(scores + self.offset), self._targets)
-        return float(values.sum(dtype=torch.float64))
-
-    def slopes(self, scores: Vector) -> Vector:
-        """Its gradient."""
+    def __call__(self, scores: Vector) -> tuple[float, Vector]:
+        """The sum over the samples, and its gradient."""
         spread = self.cells.spread(scores + self.offset)
-        _, slopes = loss_and_slopes(self._loss, spread, self._targets, None)
-        return slopes.numpy().reshape(-1)[self.cells.places]
+        value, slopes = loss_and_slopes(self._loss, spread, self._targets, None)
+        return value, slopes.numpy().reshape(-1)[self.cells.places]
 
 
 class _Masked(nn.Module):
@@ -290,7 +295,7 @@ def fit_mix(
     start: Sequence[float],
     *,
     offset: float = 0.0,
-    penalty: float = 0.0,
+    penalty: float | Sequence[float] = 0.0,
 ) -> list[float]:
     """The sum of parts of the scores, and a bias, that the loss itself finds best.
 
@@ -300,20 +305,20 @@ def fit_mix(
         parts: of the scores, a number per cell each.
         start: a factor for each part, and the bias at the end.
         offset: added to the scores that the loss sees.
-        penalty: `p` in `sum of losses + p/2 |factors - start|^2`.
+        penalty: `p` in `sum of losses + p/2 |factors - start|^2`, one for all or one for each.
 
     Returns:
         The factors and the bias.
     """
     problem = CandidateLoss(loss, cells, np.full(len(cells.rows), offset, dtype=np.float32))
     columns = np.stack([*parts, np.ones(len(cells.rows), dtype=np.float32)])
-    first = torch.tensor(start)
+    first, pull = torch.tensor(start), torch.tensor(penalty)
 
     def objective(factors: Tensor) -> tuple[float, Tensor]:
-        scores = factors.numpy() @ columns
-        gradient = torch.from_numpy(columns @ problem.slopes(scores)) + penalty * (factors - first)
-        value = problem.value(scores) + penalty / 2 * float((factors - first).square().sum())
-        return value, gradient
+        value, slopes = problem(factors.numpy() @ columns)
+        away = factors - first
+        value += float((pull * away.square()).sum()) / 2
+        return value, torch.from_numpy(columns @ slopes) + pull * away
 
     found = minimise(objective, first, first_step=1.0, max_iterations=50).parameters
     factors: list[float] = found.tolist()

@@ -127,7 +127,7 @@ class EmbedTrainer(EncoderTrainer):
         """As for the linear model, with the embeddings' columns."""
         from zlpr.training.solvers import memory_of_fit
 
-        return memory_of_fit(len(train), inputs.train.shape[1], train.num_labels)
+        return memory_of_fit(inputs.train, train.num_labels)
 
     def train(
         self,

@@ -95,7 +95,7 @@ def train_transformer(
         check_bound(network, loss)
         if has_new_head and RECIPES[config.preset].head_first:
             start_head(network, inputs, train, validation, config)
-        arguments = _arguments(config)
+        arguments = _arguments(config, int(getattr(network.config, "hidden_size", 0)))
         with _run_folder(checkpoint) as folder:
             arguments.output_dir = str(folder)
             if checkpoint is not None:
@@ -189,8 +189,8 @@ def _checked_loss(config: TransformerConfig, train: Dataset) -> nn.Module:
     return loss
 
 
-def _arguments(config: TransformerConfig) -> TrainingArguments:
-    """What transformers' Trainer is told; several processes find each other here."""
+def _arguments(config: TransformerConfig, width: int) -> TrainingArguments:
+    """What transformers' Trainer is told, for an encoder of this width; processes meet here."""
     timeout = timedelta(seconds=config.process_timeout)
     on_cpu = not torch.accelerator.is_available()
     PartialState(cpu=on_cpu, timeout=timeout)  # Trainer itself forgets the time-out on CPUs
@@ -198,7 +198,7 @@ def _arguments(config: TransformerConfig) -> TrainingArguments:
     precision: dict[str, Any] = _precision(config.mixed_precision)
     arguments = TrainingArguments(
         num_train_epochs=config.epochs or recipe.epochs,
-        learning_rate=config.learning_rate or recipe.learning_rate,
+        learning_rate=config.learning_rate or recipe.rate_for(width),
         per_device_train_batch_size=1,  # batches are cut by MultiLabelTrainer
         per_device_eval_batch_size=64,
         gradient_accumulation_steps=config.accumulation_steps,

@@ -5,10 +5,14 @@ so that a rate which is right for an encoder leaves such a head where it was for
 with a few thousand samples training ends before its biases have got to the labels' frequencies, and
 until then the encoder is bent towards random directions (Kumar et al., 2022, who fit the head first
 for that). What the head is given of each text is computed once, without gradients, and one linear
-layer fitted to it, at the regularisation that validation finds best.
+layer fitted to it, at the regularisation at which validation finds the loss lowest. Its label sets
+may be better at a weaker one, but there the head has learned the training samples by heart, and has
+nothing left to tell the encoder about them.
 """
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,8 +25,9 @@ from zlpr.models.tokens import Padding, TokenizedTexts
 from zlpr.models.transformer import last_layer, read_all
 from zlpr.training.linear import LinearConfig
 from zlpr.training.linear_features import ExtractedFeatures, Scaling
-from zlpr.training.loss import bound_of, create_loss
-from zlpr.training.regularisation import fit_layer
+from zlpr.training.loss import bound_of, check_finite, create_loss
+from zlpr.training.pooling_layer import add_pooling_layer, takes_pooling_layer
+from zlpr.training.regularisation import MOST_VALUES, RATIO, FittedLayer, fit_layer
 from zlpr.training.solvers import WholeData, choose_solver
 
 if TYPE_CHECKING:
@@ -46,24 +51,47 @@ def start_head(
 ) -> bool:
     """Give the network's last layer the weights that fit best as long as nothing else moves.
 
+    The layer is fitted to what the network gives it and, where that can be, to the mean of the
+    tokens; if validation finds the mean better, the network has a `pooling_layer` from here on.
+
     Returns:
-        Whether it was done: not for a loss that is not convex, of which a fit on the whole data may
-        end anywhere, nor for a network whose last layer scores tokens and not texts.
+        Whether it was done: not for a network whose last layer scores tokens and not texts.
     """
     layer = last_layer(network)
-    if layer.bias is None or not registry.info(config.scored_as).convex or config.mixup:
+    if layer.bias is None:
         return False
     count = min(len(train), MOST_SAMPLES, max(1, MOST_CELLS // train.num_labels))
     rows = np.sort(np.random.default_rng(config.seed).permutation(len(train))[:count])
-    read = [
-        head_inputs(network, texts, inputs.padding)
-        for texts in (inputs.train.select(rows), inputs.validation)
-    ]
-    if read[0] is None or read[1] is None:
+    texts = inputs.train.select(rows), inputs.validation
+    fit = functools.partial(_fit, network, texts, inputs.padding, train.select(rows), validation)
+    settings = _settings(config)
+    fitted = fit(settings)
+    if fitted is None:
         return False
-    settings: Any = LinearConfig(
-        loss=config.loss,
-        loss_params=config.loss_params,
+    if takes_pooling_layer(network.config):
+        take_away = add_pooling_layer(network)
+        pooled = fit(settings)
+        if pooled is not None and pooled[1] < fitted[1]:
+            fitted = pooled
+        else:
+            take_away()
+    bound = bound_of(create_loss(config, train.labels))
+    with torch.no_grad():
+        layer.weight.copy_(torch.from_numpy(np.ascontiguousarray(fitted[0].weight.T)))
+        layer.bias.copy_(torch.from_numpy(fitted[0].bias) + bound.cpu())
+    return True
+
+
+def _settings(config: "TransformerConfig") -> Any:
+    """Of the fit of the last layer alone.
+
+    A loss that is not convex may end anywhere if it is fitted to the whole data; ZLPR, which
+    is cut at 0 like all that decide, gives it a place to start from.
+    """
+    convex = registry.info(config.scored_as).convex
+    return LinearConfig(
+        loss=config.loss if convex else "zlpr",
+        loss_params=config.loss_params if convex else {},
         metric=config.metric,
         decode=config.decode,
         decode_metric=config.decode_metric,
@@ -72,17 +100,55 @@ def start_head(
         label_smoothing=config.label_smoothing,
         refit=False,
     )
-    sample = train.select(rows)
+
+
+def _fit(
+    network: "PreTrainedModel",
+    texts: tuple[TokenizedTexts, TokenizedTexts],
+    padding: Padding,
+    train: Dataset,
+    validation: Dataset,
+    settings: Any,
+) -> tuple[FittedLayer, float] | None:
+    """The layer that fits best to what a network gives it, and its loss on validation."""
+    read = [head_inputs(network, part, padding) for part in texts]
+    if read[0] is None or read[1] is None:
+        return None
     scaling = _one_scale(read[0])
     features = ExtractedFeatures(scaling.apply(read[0]), scaling.apply(read[1]), None, scaling)
-    if not isinstance(choose_solver(features.train, sample.labels, settings), WholeData):
-        return False
-    fitted = fit_layer(sample, validation, settings, features, run={})
-    bound = bound_of(create_loss(config, train.labels))
-    with torch.no_grad():
-        layer.weight.copy_(torch.from_numpy(np.ascontiguousarray(fitted.weight.T)))
-        layer.bias.copy_(torch.from_numpy(fitted.bias) + bound.cpu())
-    return True
+    solver = choose_solver(features.train, train.labels, settings)
+    if not isinstance(solver, WholeData):
+        return None
+    start = solver.balance()
+    check_finite(start, settings)
+    loss = create_loss(settings, train.labels)
+    targets = torch.from_numpy(validation.labels.toarray())
+
+    def fit(regularisation: float) -> tuple[FittedLayer, float]:
+        asked = replace(settings, regularisation=regularisation)
+        fitted = fit_layer(train, validation, asked, features, run={})
+        with torch.no_grad():
+            scores = torch.from_numpy(fitted.validation_scores) + bound_of(loss)
+            return fitted, float(loss(scores, targets))
+
+    return _lowest(fit, start)
+
+
+def _lowest(
+    fit: Callable[[float], tuple[FittedLayer, float]], start: float
+) -> tuple[FittedLayer, float]:
+    """The fit with the lowest loss, down the hill from a regularisation in either direction."""
+    best = fit(start)
+    for ratio in (1.0 / RATIO, RATIO):
+        first = best
+        for power in range(1, MOST_VALUES):
+            found = fit(start * ratio**power)
+            if not found[1] < best[1]:
+                break
+            best = found
+        if best is not first:
+            break
+    return best
 
 
 def _one_scale(given: NDArray[np.float32]) -> Scaling:

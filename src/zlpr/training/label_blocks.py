@@ -58,36 +58,46 @@ class LabelBlock:
     """The kernel and the weights of some labels; the arguments are those of `LabelBlocks`."""
 
     def __init__(self, features: Any, cells: Cells, centroids: Any, slope: float) -> None:
-        self.features, self.cells, self.centroids, self.slope = features, cells, centroids, slope
+        self.cells, self.slope = cells, np.float32(slope)
+        self.summed = stack([features, centroids])
         mixed = isinstance(features, MixedMatrix)
         self.product = (MixedKernel if mixed else CandidateKernel)(features, cells)
 
     def weights(self, coefficients: Vector) -> Any:
         """Of these labels, the sparse ones pruned."""
+        num_labels, ends = self.cells.num_labels, self.cells.starts[1:]
+        samples = self.summed.shape[0] - num_labels
+        rows = np.insert(self.cells.rows, ends, samples + np.arange(num_labels))
+        factors = np.insert(coefficients, ends, self.slope)
+        starts = self.cells.starts + np.arange(num_labels + 1)
         by_label = sparse.csr_array(
-            (coefficients, self.cells.rows, self.cells.starts),
-            shape=(self.cells.num_labels, self.features.shape[0]),
+            (factors, rows, starts), shape=(num_labels, self.summed.shape[0])
         )
-        slope = np.float32(self.slope)
-        if not isinstance(self.features, MixedMatrix):
-            return _weights(by_label, self.features, self.centroids, slope)
-        ngrams = _weights(by_label, self.features.left, self.centroids.left, slope)
-        return MixedMatrix(ngrams, by_label @ self.features.right + slope * self.centroids.right)
+        ngrams = _weights(by_label, sparse_part(self.summed))
+        if isinstance(self.summed, MixedMatrix):
+            return MixedMatrix(ngrams, by_label @ self.summed.right)
+        return ngrams
 
 
-def _weights(by_label: Any, features: Any, centroids: Any, slope: np.float32) -> Any:
-    """Sums of samples and centroids, pruned, CSR."""
-    blocks = []
-    for first, last in blocks_of(by_label, np.diff(features.indptr)):
-        summed = sparse.csr_array(by_label[first:last] @ features)
-        blocks.append(_pruned(sparse.csr_array(summed + slope * centroids[first:last])))
+def _weights(by_label: Any, summed: Any) -> Any:
+    """Sums of rows, pruned, CSR."""
+    blocks = [
+        _pruned(sparse.csr_array(by_label[first:last] @ summed))
+        for first, last in blocks_of(by_label, np.diff(summed.indptr))
+    ]
     return sparse.csr_array(sparse.vstack(blocks, format="csr"), dtype=np.float32)
 
 
 def _pruned(weight: Any) -> Any:
     """Weights without those that are small beside their label's largest."""
-    largest = abs(weight).max(axis=1).toarray().ravel()
-    kept = np.abs(weight.data) >= PRUNED_BELOW * np.repeat(largest, np.diff(weight.indptr))
-    weight.data *= kept
-    weight.eliminate_zeros()
-    return weight
+    sizes, pointer = np.abs(weight.data), weight.indptr
+    held = np.flatnonzero(np.diff(pointer))
+    largest = np.zeros(weight.shape[0], dtype=np.float32)
+    if len(held):
+        largest[held] = np.maximum.reduceat(sizes, pointer[held])
+    kept = sizes >= np.repeat(np.float32(PRUNED_BELOW) * largest, np.diff(pointer))
+    before = np.concatenate([[0], np.cumsum(kept)])
+    entries = (weight.data[kept], weight.indices[kept], before[pointer])
+    pruned = sparse.csr_array(entries, shape=weight.shape)
+    pruned.sort_indices()
+    return pruned

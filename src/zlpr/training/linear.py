@@ -70,7 +70,7 @@ class LinearTrainer(FeatureTrainer):
         """Weights and past steps of all labels at once."""
         from zlpr.training.solvers import memory_of_fit
 
-        return memory_of_fit(len(train), inputs.train.shape[1], train.num_labels)
+        return memory_of_fit(inputs.train, train.num_labels)
 
     def train(
         self,

@@ -1,6 +1,6 @@
 """Features of the linear model's parts: learned on the training part, scaled, shared by runs."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -14,6 +14,7 @@ from zlpr.models.feature_config import FeatureConfig
 from zlpr.models.features import Matrix, TextFeatures
 from zlpr.models.inputs import fill_missing
 from zlpr.models.mixed_matrix import MixedMatrix
+from zlpr.training.sample_basis import SampleBases
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,6 +41,7 @@ class ExtractedFeatures:
         embedded: the columns that are embeddings; None where none are.
         usual_scale: the length of embeddings that a search begins with, or is told to keep.
         is_scale_open: whether other lengths may be tried.
+        bases: of the training samples, which fits share.
     """
 
     train: Matrix
@@ -50,6 +52,7 @@ class ExtractedFeatures:
     embedded: slice | None = None
     usual_scale: float = 1.0
     is_scale_open: bool = False
+    bases: SampleBases = field(default_factory=SampleBases, compare=False, repr=False)
 
     @property
     def both(self) -> Matrix:
@@ -98,22 +101,30 @@ class Scaling:
     """Shift and scale per feature, by which regularisation treats given features alike.
 
     Dense features are brought to mean 0 and deviation 1; sparse ones, which stay sparse, to a
-    largest absolute value of 1. A constant feature keeps its scale.
+    largest absolute value of 1. A feature that is constant in training has no weight there, so that
+    its scale is of no account until a model is fitted to both parts: it is that of the other part.
+    What is constant in both keeps its scale.
     """
 
     shift: NDArray[np.float32]
     scale: NDArray[np.float32]
 
     @classmethod
-    def of(cls, features: Any) -> "Scaling":
-        """What the training samples call for."""
-        if _is_sparse(features):
-            scale = np.asarray(abs(features).max(axis=0).toarray(), dtype=np.float64).ravel()
-            shift = np.zeros_like(scale)
-        else:
-            scale = features.std(axis=0, dtype=np.float64)
+    def of(cls, features: Any, others: Any = None) -> "Scaling":
+        """What the training samples call for.
+
+        Args:
+            features: of the training samples.
+            others: of samples that a model is fitted to later, beside these.
+        """
+        shift = np.zeros(features.shape[1])
+        if not _is_sparse(features):
             shift = features.mean(axis=0, dtype=np.float64)
+        scale = _spread(features, shift)
         _check_not_tiny(features, scale)
+        if others is not None:
+            later = _spread(others, shift)
+            scale = np.where((scale > 0) | (later < SMALLEST_FEATURE), scale, later)
         scale = np.where(scale > 0, scale, 1.0)
         return cls(shift.astype(np.float32), scale.astype(np.float32))
 
@@ -133,13 +144,23 @@ class Scaling:
         return plain, np.asarray(bias - self.shift @ plain, dtype=np.float32)
 
 
+def _spread(features: Any, shift: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The largest absolute value of sparse features, the deviation of dense ones from a point."""
+    if _is_sparse(features):
+        largest: NDArray[np.float64] = abs(features).max(axis=0).toarray().astype(np.float64)
+        return largest.ravel()
+    deviation: NDArray[np.float64] = np.sqrt(np.square(features - shift).mean(axis=0))
+    return deviation
+
+
 def extract_features(
     train: Dataset, validation: Dataset, config: FeatureConfig | None = None
 ) -> ExtractedFeatures:
     """Learn the features on the training part alone and apply them to both.
 
     Texts become TF-IDF n-grams. The data's own features are scaled, so that the regularisation
-    treats them alike; a fitted model takes them as they were.
+    treats them alike; a fitted model takes them as they were. What validation is scored by depends
+    on the training part alone: a feature that is constant there is scaled as in the other part.
     """
     if train.texts is not None and validation.texts is not None:
         text_features = TextFeatures(config)
@@ -153,7 +174,7 @@ def extract_features(
     if first.shape[1] != second.shape[1]:
         features = counted(first.shape[1], "feature")
         raise UserError(f"training has {features}, validation {second.shape[1]:,}")
-    scaling = Scaling.of(first)
+    scaling = Scaling.of(first, second)
     return ExtractedFeatures(scaling.apply(first), scaling.apply(second), None, scaling, means)
 
 

@@ -8,6 +8,7 @@ import torch
 from zlpr._errors import UserError
 from zlpr.models.registry import argument_of
 from zlpr.models.transformer import cannot_load, load_encoder_config, quiet
+from zlpr.training.pooling_layer import takes_pooling_layer
 from zlpr.training.transformer import RECIPES, TransformerConfig
 
 if TYPE_CHECKING:
@@ -37,12 +38,14 @@ def memory_of_fine_tuning(
         return 0
     name = argument_of(config.model)
     encoder = load_encoder_config(name)
+    if RECIPES[config.preset].head_first and takes_pooling_layer(encoder):
+        encoder.num_hidden_layers += 1
     batch = config.batch_size or RECIPES[config.preset].batch_size
     processes = int(os.environ.get("WORLD_SIZE", "1"))
     samples = min(-(-batch // (config.accumulation_steps * processes)), len(inputs.train))
     passes = 1 + bool(config.r_drop) + bool(config.vat)
     longest = int(inputs.train.lengths.max(initial=0))
-    return BYTES_A_PARAMETER * count_parameters(name, num_labels) + passes * (
+    return BYTES_A_PARAMETER * count_parameters(name, num_labels, encoder) + passes * (
         samples * longest * bytes_of_token(encoder, longest)
     )
 
@@ -61,15 +64,20 @@ def bytes_of_token(encoder: Any, length: int) -> int:
     return layers * (BYTES_A_UNIT * units + BYTES_A_HEAD * heads * length)
 
 
-def count_parameters(name_or_path: str, num_labels: int) -> int:
+def count_parameters(name_or_path: str, num_labels: int, encoder: Any = None) -> int:
     """Parameters of an encoder with a head, without making them.
+
+    Args:
+        name_or_path: of the encoder.
+        num_labels: of the head.
+        encoder: another configuration than the encoder's own.
 
     Raises:
         UserError: there is no such encoder, or it is none that classifies texts.
     """
     from transformers import AutoModelForSequenceClassification
 
-    encoder = load_encoder_config(name_or_path)
+    encoder = encoder or load_encoder_config(name_or_path)
     encoder.num_labels = num_labels
     kind: Any = AutoModelForSequenceClassification
     with quiet(), torch.device("meta"):

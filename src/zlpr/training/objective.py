@@ -170,6 +170,8 @@ class LinearObjective:
 
     def __call__(self, parameters: Tensor, regularisation: float) -> tuple[float, Tensor]:
         """Value and gradient."""
+        if parameters.shape != (self.num_features + 1, self.num_labels):
+            raise ValueError(f"parameters of shape {tuple(parameters.shape)} for other features")
         weight, bias = parameters[:-1], parameters[-1]
         value = 0.5 * regularisation * dot(weight, weight)
         gradient = torch.empty_like(parameters)

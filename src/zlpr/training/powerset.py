@@ -76,7 +76,7 @@ class PowersetTrainer(FeatureTrainer):
             len(label_sets(train.labels, labels)[0])
             for labels in draw_subsets(train.num_labels, config)
         )
-        return memory_of_fit(len(train), inputs.train.shape[1], sets)
+        return memory_of_fit(inputs.train, sets)
 
     def train(
         self,

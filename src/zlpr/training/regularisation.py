@@ -183,10 +183,14 @@ class Search:
         self.progress, self.checkpoint, self.tried = progress, checkpoint, tried
         self.scale = features.usual_scale
         self.features = features.at(self.scale)
-        self.solver = choose_solver(self.features.train, train_labels, self.config)
+        self.solver = self._solver()
         self.history: list[TrainingProgress] = []
         self.best_scores: NDArray[np.float32] | None = None
         self.started = time.perf_counter()
+
+    def _solver(self) -> Solver:
+        features = self.features
+        return choose_solver(features.train, self.train_labels, self.config, bases=features.bases)
 
     def recall(self) -> None:
         """Take up what a killed run has left."""
@@ -264,7 +268,7 @@ class Search:
         if (scale, candidate) != (self.scale, self.candidate):
             self.scale, self.features = scale, self.features.at(scale)
             self.candidate, self.config = candidate, self.candidates[candidate]
-            self.solver = choose_solver(self.features.train, self.train_labels, self.config)
+            self.solver = self._solver()
 
     def _climb(self, best: Attempt, ratio: float, attempts: int) -> Attempt:
         """Multiply the regularisation by the ratio for as long as validation improves."""

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,8 @@ from zlpr._errors import UserError
 from zlpr.data import Dataset
 from zlpr.metrics import TopScores
 from zlpr.models.base import TrainingRecord
-from zlpr.models.candidates import SAMPLE_FEATURES
-from zlpr.models.mixed_candidates import as_rows, keep_largest
+from zlpr.models.candidates import SAMPLE_FEATURES, log_lengths
+from zlpr.models.mixed_candidates import keep_largest
 from zlpr.models.mixed_matrix import sparse_part
 from zlpr.models.shortlist import ShortlistModel
 from zlpr.training.base import ProgressCallback, Trained, TrainingProgress
@@ -57,6 +57,8 @@ FEWEST_FEATURES, FEWEST_NEGATIVES = 30, 10
 REGULARISATION, WEAKER, STRONGER = 0.1, (0.03, 0.01), (0.3, 1.0, 3.0, 10.0)
 # How firmly weights and centroids keep to their own sum where validation has few samples.
 BLEND_PENALTY = 1.0
+# How firmly a sample's length counts nothing where lengths differ too little to tell.
+LENGTH_PENALTY = 1.0
 
 
 def read_sparse(train: Dataset, validation: Dataset, config: ShortlistConfig) -> ExtractedFeatures:
@@ -104,11 +106,14 @@ def train_shortlist(
     weight, bias = best.weight, best.bias
     if config.refit:
         labels = sparse.vstack([train.labels, validation.labels], format="csr")
-        del fit, samples  # whose kernel would take its memory twice
+        del fit, samples, weight, bias  # which would take their memory twice
+        best = replace(best, weight=None)
         both = with_names(Samples.of(inputs.both, labels), names)
         fit = _Fit(both, config, lift, SavedSolutions(checkpoint, "both"), workers)
         weight, bias = fit.layer(fit.solve(best.regularisation, tell))
         tell.line("training and validation part", fit.value, fit.iterations, None)
+        del both
+    fit.forget_kernel()
     model = build(
         train.label_names,
         fit.named_by,
@@ -117,6 +122,7 @@ def train_shortlist(
         count,
         inputs.text_features,
         record=TrainingRecord(loss=config.loss),
+        length_weight=best.blend.length_weight_of(fit),
     )
     if inputs.scaling is not None:
         model = _unscaled(model, inputs.scaling.scale)
@@ -147,6 +153,7 @@ class _Unseen:
         self.cells = Cells.of_candidates(self.named, self.truth)
         self.order = np.lexsort((self.rows, self.labels))
         self.prior = np.float32(fit.slope) * self.products(fit.centroids)
+        self.lengths = log_lengths(sparse_part(self.features))[self.rows]
 
     def products(self, weight: Any) -> Vector:
         """Of each candidate's sample and the label's weights."""
@@ -154,11 +161,10 @@ class _Unseen:
 
     def blend(self, loss: Any, learned: Vector) -> "tuple[Blend, TopScores]":
         """How much the centroids count beside the weights, and the scores of both together."""
-        blend = Blend.of(loss, self.cells, learned[self.order], self.prior[self.order])
+        parts = (learned, self.prior, self.lengths)
+        blend = Blend.of(loss, self.cells, *(part[self.order] for part in parts))
         scores = np.full(self.named.shape, -np.inf, dtype=np.float32)
-        scores[self.rows, self.places] = (
-            blend.weight * learned + blend.centroid * self.prior + blend.bias
-        )
+        scores[self.rows, self.places] = blend(*parts)
         return blend, TopScores(self.named, scores, self.truth.shape[1])
 
 
@@ -193,7 +199,8 @@ def _best(fit: "_Fit", unseen: _Unseen, tell: "_Teller") -> _Attempt:
 def _attempt(fit: "_Fit", unseen: _Unseen, regularisation: float, tell: "_Teller") -> _Attempt:
     """Fit at a regularisation, and judge it."""
     weight, bias = fit.layer(fit.solve(regularisation, tell))
-    blend, scores = unseen.blend(fit.loss, unseen.products(weight) + bias[unseen.labels])
+    learned = unseen.products(weight) + bias[unseen.labels] + fit.of_length * unseen.lengths
+    blend, scores = unseen.blend(fit.loss, learned)
     metric = validation_metric(fit.config, unseen.truth, scores)
     tell.line(f"regularisation {regularisation:g}", fit.value, fit.iterations, metric)
     return _Attempt(regularisation, metric, weight, bias, blend, scores)
@@ -201,19 +208,22 @@ def _attempt(fit: "_Fit", unseen: _Unseen, regularisation: float, tell: "_Teller
 
 @dataclass(frozen=True)
 class Blend:
-    """What the weights of a label and its centroid count in its scores.
+    """What the weights of a label, its centroid and a sample's length count in its scores.
 
     A weight is learned on samples that it has seen, so that it promises more on these than it keeps
     on others; the centroid, from which a sample is left out while it is learned, does not. How much
-    each is worth on samples that neither has seen, validation says: three numbers for all labels.
+    each is worth on samples that neither has seen, validation says: four numbers for all labels.
     """
 
     weight: float
     centroid: float
+    length: float
     bias: float
 
     @classmethod
-    def of(cls, loss: Any, cells: Cells, learned: Vector, prior: Vector) -> "Blend":
+    def of(
+        cls, loss: Any, cells: Cells, learned: Vector, prior: Vector, lengths: Vector
+    ) -> "Blend":
         """The blend that the loss finds best.
 
         Args:
@@ -221,23 +231,36 @@ class Blend:
             cells: the candidates of samples that were not trained on.
             learned: their scores by the weights.
             prior: by the centroids, at the slope that the weights started from.
+            lengths: the logarithm of the sample's number of features.
         """
-        bound = float(bound_of(loss))
-        start = (1.0, 0.0, 0.0)
-        parts = (learned, prior)
-        weight, centroid, bias = fit_mix(
-            loss, cells, parts, start, offset=bound, penalty=BLEND_PENALTY
+        middle = lengths.mean() if len(lengths) else np.float32(0.0)
+        weight, centroid, length, bias = fit_mix(
+            loss,
+            cells,
+            (learned, prior, lengths - middle),
+            (1.0, 0.0, 0.0, 0.0),
+            offset=float(bound_of(loss)),
+            penalty=BLEND_PENALTY,
         )
-        return cls(max(weight, 0.0), centroid, bias)
+        return cls(max(weight, 0.0), centroid, length, bias - length * float(middle))
+
+    def __call__(self, learned: Vector, prior: Vector, lengths: Vector) -> Vector:
+        """The scores; the arguments are those of `of`."""
+        parts = self.weight * learned + self.centroid * prior + self.length * lengths
+        return (parts + self.bias).astype(np.float32)
 
     def weight_of(self, fit: "_Fit", weight: Any) -> Any:
-        """The weights of the model that scores so."""
-        factor = np.float32(self.centroid * fit.slope)
-        return as_rows(np.float32(self.weight) * weight + factor * fit.centroids)
+        """The weights of the model that scores so; those that are given are changed in place."""
+        weight *= np.float32(self.weight)
+        return weight + np.float32(self.centroid * fit.slope) * fit.centroids
 
     def bias_of(self, bias: Vector) -> Vector:
         """Its biases."""
         return np.float32(self.weight) * bias + np.float32(self.bias)
+
+    def length_weight_of(self, fit: "_Fit") -> float:
+        """What it adds for the logarithm of a sample's number of features."""
+        return self.weight * fit.of_length + self.length
 
 
 def _room(lengths: Any, negatives: int) -> tuple[int, int]:
@@ -307,9 +330,17 @@ class _Fit:
         products = prior_products(
             samples.looked_at, samples.sums, self.cells, samples.labels, workers
         )
-        slope, self.bias = fit_mix(self.loss, self.cells, [products], (0.0, 0.0))
-        self.slope = max(slope, 0.0)
-        offset = (self.slope * products + self.bias).astype(np.float32)
+        lengths = log_lengths(sparse_part(samples.features))[self.cells.rows]
+        middle = lengths.mean() if len(lengths) else np.float32(0.0)
+        slope, self.of_length, bias = fit_mix(
+            self.loss,
+            self.cells,
+            (products, lengths - middle),
+            (0.0, 0.0, 0.0),
+            penalty=(0.0, LENGTH_PENALTY, 0.0),
+        )
+        self.slope, self.bias = max(slope, 0.0), bias - self.of_length * float(middle)
+        offset = (self.slope * products + self.of_length * lengths + self.bias).astype(np.float32)
         self.problem = CandidateLoss(self.loss, self.cells, offset)
         self.blocks = LabelBlocks(features, self.cells, self.centroids, self.slope, workers)
         self.weights = InSpan(np.zeros_like(offset), np.zeros_like(offset))
@@ -321,8 +352,7 @@ class _Fit:
         found = self.saved.load(regularisation)
         if found is None:
             found = minimise_in_span(
-                self.problem.value,
-                self.problem.slopes,
+                self.problem,
                 self.blocks.product,
                 self.weights,
                 regularisation,
@@ -332,6 +362,10 @@ class _Fit:
         self.weights = found.weights
         self.value, self.iterations = found.value / samples, found.iterations
         return found.weights.coefficients
+
+    def forget_kernel(self) -> None:
+        """Give back most of the memory, once nothing more is to be solved."""
+        del self.blocks, self.problem, self.weights
 
     def layer(self, coefficients: Vector) -> tuple[Any, Vector]:
         """Weights and biases of all labels, for scores that are cut at 0."""

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from zlpr.losses import registry
 from zlpr.models.features import Matrix
+from zlpr.models.mixed_matrix import MixedMatrix
 from zlpr.training.extras import Softened, soften
 from zlpr.training.lbfgs import Minimum, Step, last_tenth, minimise
 from zlpr.training.linear import LinearConfig
@@ -30,6 +31,13 @@ from zlpr.training.objective import (
     log_odds,
     loss_and_slopes,
     number_of_samples,
+)
+from zlpr.training.sample_basis import (
+    BYTES_A_PAIR,
+    SampleBases,
+    SampleBasis,
+    are_alike_in_length,
+    pays,
 )
 
 # Stop when iterations gain less than this share of all gain so far, or of the loss that is left.
@@ -46,6 +54,7 @@ ROUGHLY = 10.0
 MEMORY = 3 * 2**30
 _VECTORS = 8  # that a step needs besides its memory of past ones
 _VECTORS_IN_BATCHES = 9  # of Adam
+_VECTORS_OUTSIDE = 4  # of features, where a fit is in the samples' basis
 _BYTES_A_CELL = 16  # of scores, targets and what a loss makes of them
 _LONGEST_MEMORY, _SHORTEST_MEMORY = 6, 3
 # Cells of scores that a loss over the batch may see at once: some ten tensors of that size.
@@ -101,6 +110,12 @@ class Earlier:
         """As they were then."""
         return self._kept[0][1] if self._kept else None
 
+    def keep_as(self, turned: Callable[[Tensor], Tensor]) -> None:
+        """Keep the parameters of then alone, turned into other coordinates."""
+        if self._kept:
+            step, parameters = self._kept[0]
+            self._kept = deque([(step, turned(parameters))])
+
 
 class Solver(abc.ABC):
     """Fits `[W; b]` to data, from a start, at one regularisation.
@@ -151,6 +166,9 @@ class WholeData(Solver):
     A loss over the batch takes the whole data as one. A loss whose gradient jumps (a hinge) or is
     not quite that of its value (weights that carry no gradient) is followed for as long as it
     falls, which on real data is further than Adam gets in ten times the time.
+
+    Where samples are fewer than n-grams, weights are looked for in a basis of the samples
+    (`sample_basis.py`); parameters that go in and come out are of the features all the same.
     """
 
     def __init__(
@@ -162,8 +180,12 @@ class WholeData(Solver):
         tolerance: float = TOLERANCE,
         max_iterations: int = MAX_ITERATIONS,
         sample_weight: Weights | None = None,
+        bases: SampleBases | None = None,
     ) -> None:
         info = registry.info(config.scored_as)
+        self.num_features = features.shape[1]
+        self.basis = basis_of(features, labels.shape[1], bases)
+        features = _in_basis(features, self.basis)
         reduction = "mean" if info.over_batch else "none"
         loss = create_loss(config, labels, reduction, sample_weight=sample_weight)
         self.bound = bound_of(loss)
@@ -183,7 +205,9 @@ class WholeData(Solver):
 
     def start(self) -> Tensor:
         """No weights, and the biases that fit best without any."""
-        return self.objective.start()
+        parameters = torch.zeros(self.num_features + 1, self.objective.num_labels)
+        parameters[-1] = self.objective.start()[-1]
+        return parameters
 
     def balance(self) -> float:
         """The scale of loss and features; see `LinearObjective.balance`."""
@@ -213,14 +237,33 @@ class WholeData(Solver):
                 report(len(values) - 1, 0, step.value / samples)
 
         tolerance = self.tolerance * (ROUGHLY if roughly and self.has_rough_fits else 1.0)
-        found = self._minimise(start, regularisation, tolerance, tell)
+        found = self._minimise(self._entered(start), regularisation, tolerance, tell)
         gained = not self.smooth
         while gained and len(values) <= self.max_iterations:
             before, found = found, self._minimise(found.parameters, regularisation, tolerance, tell)
             gain = before.value - found.value
             gained = gain > SHARE_OF_A_RESTART * (reference - found.value)
         share = last_tenth(values, max(reference, values[0])) if values else 0.0
-        return Solution(found.parameters, found.value / samples, max(len(values) - 1, 0), share)
+        if earlier is not None:
+            earlier.keep_as(self._left)
+        steps = max(len(values) - 1, 0)
+        return Solution(self._left(found.parameters), found.value / samples, steps, share)
+
+    def _entered(self, parameters: Tensor) -> Tensor:
+        """Parameters as the objective takes them: weights of n-grams in the samples' basis."""
+        if self.basis is None:
+            return parameters
+        cut = self.basis.chosen.shape[1]
+        inside = torch.from_numpy(self.basis.enter(parameters[:cut].numpy()))
+        return torch.cat([inside, parameters[cut:]])
+
+    def _left(self, parameters: Tensor) -> Tensor:
+        """The reverse of `_entered`."""
+        if self.basis is None:
+            return parameters
+        cut = len(self.basis.factor)
+        weights = torch.from_numpy(self.basis.leave(parameters[:cut].numpy()))
+        return torch.cat([weights, parameters[cut:]])
 
     def _minimise(
         self,
@@ -241,6 +284,36 @@ class WholeData(Solver):
             memory=self.memory,
             callback=callback,
         )
+
+
+def basis_of(features: Matrix, num_labels: int, bases: SampleBases | None) -> SampleBasis | None:
+    """The samples' basis of the sparse columns, where a fit in it is quicker."""
+    left = _columns_for_a_basis(features, num_labels)
+    return None if left is None else (bases or SampleBases()).of(left)
+
+
+def features_of_fit(features: Matrix, num_labels: int) -> int:
+    """How many weights a label has during a fit: those of features, or those of samples."""
+    left = _columns_for_a_basis(features, num_labels)
+    num_features = int(features.shape[1])
+    return num_features if left is None else num_features - left.shape[1] + left.shape[0]
+
+
+def _columns_for_a_basis(features: Any, num_labels: int) -> Any:
+    left = features.left if isinstance(features, MixedMatrix) else features
+    samples, columns = left.shape
+    if not sparse.issparse(left) or not pays(samples, columns, num_labels):
+        return None
+    return left if are_alike_in_length(left) else None
+
+
+def _in_basis(features: Matrix, basis: SampleBasis | None) -> Matrix:
+    """Coordinates in the place of the sparse columns."""
+    if basis is None:
+        return features
+    if isinstance(features, MixedMatrix):
+        return np.concatenate([basis.coordinates, features.right], axis=1, dtype=np.float32)
+    return basis.coordinates
 
 
 class Batches(Solver):
@@ -409,6 +482,7 @@ def choose_solver(
     tolerance: float = TOLERANCE,
     max_iterations: int | None = None,
     sample_weight: Weights | None = None,
+    bases: SampleBases | None = None,
 ) -> Solver:
     """L-BFGS over the whole data where it fits in memory, Adam over batches otherwise.
 
@@ -424,13 +498,15 @@ def choose_solver(
         max_iterations: of L-BFGS, or epochs of Adam; None takes `MAX_ITERATIONS`, and as many
             rounds of `EPOCHS` as it takes.
         sample_weight: above 0, of shape (samples,): how many samples each counts as; None is 1.
+        bases: of the samples, where fits share them.
     """
     info = registry.info(config.scored_as)
     by_epoch = registry.info(config.loss).by_epoch
     asked = (config.epochs, config.batch_size, config.learning_rate) != (None, None, None)
     changes = bool(config.mixup) or by_epoch or info.is_random(config.loss_params)
     in_batches = changes or (asked and (info.over_batch or not info.smooth))
-    fits = memory_of_past_steps(features.shape[1], labels.shape[1]) >= _SHORTEST_MEMORY
+    inner = features_of_fit(features, labels.shape[1])
+    fits = memory_of_past_steps(inner, labels.shape[1]) >= _SHORTEST_MEMORY
     at_once = MOST_CELLS_AT_ONCE if info.over_batch else MEMORY
     if fits and labels.shape[0] * labels.shape[1] <= at_once and not in_batches:
         return WholeData(
@@ -440,22 +516,30 @@ def choose_solver(
             tolerance=tolerance,
             max_iterations=max_iterations or MAX_ITERATIONS,
             sample_weight=sample_weight,
+            bases=bases,
         )
     return Batches(features, labels, config, epochs=max_iterations, sample_weight=sample_weight)
 
 
-def memory_of_fit(num_samples: int, num_features: int, num_labels: int) -> int:
+def memory_of_fit(features: Matrix, num_labels: int) -> int:
     """Bytes that a fit takes beside its features, by an estimate.
 
     The numbers of vectors were measured (`python bench/memory.py`): what a step needs, the past
     steps of L-BFGS or the moments of Adam, and the best weights so far.
     """
-    vector = 4 * (num_features + 1) * num_labels
-    past = memory_of_past_steps(num_features, num_labels)
+    num_samples, num_features = map(int, features.shape)
+    inner = features_of_fit(features, num_labels)
+    cell = 4 * num_labels
+    past = memory_of_past_steps(inner, num_labels)
     cells = num_samples * num_labels
     if past < _SHORTEST_MEMORY or cells > MEMORY:
-        return _VECTORS_IN_BATCHES * vector + _BYTES_A_CELL * min(cells, LARGEST_BATCH * num_labels)
-    return (2 * past + _VECTORS + 1) * vector + _BYTES_A_CELL * cells
+        in_batch = min(cells, LARGEST_BATCH * num_labels)
+        return _VECTORS_IN_BATCHES * cell * (num_features + 1) + _BYTES_A_CELL * in_batch
+    inside = (2 * past + _VECTORS + 1) * cell * (inner + 1) + _BYTES_A_CELL * cells
+    if inner == num_features:
+        return inside
+    outside = _VECTORS_OUTSIDE * cell * (num_features + 1)
+    return inside + outside + BYTES_A_PAIR * num_samples**2
 
 
 def memory_of_past_steps(num_features: int, num_labels: int) -> int:

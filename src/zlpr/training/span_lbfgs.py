@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 Vector: TypeAlias = NDArray[np.float32]
+Loss: TypeAlias = Callable[[Vector], tuple[float, Vector]]
 
 MEMORY = 6
 TOLERANCE, MAX_ITERATIONS = 1e-3, 100
@@ -44,6 +46,11 @@ class InSpan:
     def __add__(self, other: "InSpan") -> "InSpan":
         return InSpan(self.coefficients + other.coefficients, self.scores + other.scores)
 
+    def add(self, other: "InSpan", factor: float) -> None:
+        """Go so far along other weights, in place: without a vector that is made to be added."""
+        for own, their in ((self.coefficients, other.coefficients), (self.scores, other.scores)):
+            torch.from_numpy(own).add_(torch.from_numpy(their), alpha=float(np.float32(factor)))
+
     def times(self, factor: float) -> "InSpan":
         """The same weights, longer or shorter."""
         number = np.float32(factor)
@@ -64,8 +71,7 @@ class SpanMinimum:
 
 
 def minimise_in_span(
-    loss: Callable[[Vector], float],
-    slopes: Callable[[Vector], Vector],
+    loss: Loss,
     kernel: Callable[[Vector], Vector],
     start: InSpan,
     regularisation: float,
@@ -77,8 +83,7 @@ def minimise_in_span(
     """Minimise `loss(K A) + r/2 A' K A`, a convex function, from a start.
 
     Args:
-        loss: the summed loss of scores.
-        slopes: its gradient.
+        loss: the summed loss of scores, and its gradient.
         kernel: the product with `K`.
         start: is left as it was.
         regularisation: `r`.
@@ -90,14 +95,15 @@ def minimise_in_span(
         >>> zero = InSpan(np.zeros(2, np.float32), np.zeros(2, np.float32))
         >>> target = np.array([2.0, 4.0], np.float32)
         >>> found = minimise_in_span(  # of (s - t)^2 / 2 + s^2 / 2: half-way to the target
-        ...     lambda s: float(((s - target) ** 2).sum() / 2), lambda s: s - target,
+        ...     lambda s: (float(((s - target) ** 2).sum() / 2), s - target),
         ...     lambda a: a, zero, regularisation=1.0,
         ... )
         >>> found.weights.scores.round(3).tolist()
         [1.0, 2.0]
     """
     weights, past, idle = start, list[tuple[InSpan, InSpan, float]](), 0
-    value = first_value = loss(weights.scores) + 0.5 * regularisation * weights.dot(weights)
+    value, slopes = loss(weights.scores)
+    value = first_value = value + 0.5 * regularisation * weights.dot(weights)
     gradient, iteration = _gradient(weights, slopes, kernel, regularisation), 0
     for iteration in range(1, max_iterations + 1):
         direction = _direction(gradient, past)
@@ -109,32 +115,30 @@ def minimise_in_span(
             continue
         if found is None:
             break
-        step, lower = found
-        moved = direction.times(step)
+        moved = direction.times(found.step)
         weights = weights + moved
-        gain, value = value - lower, lower
+        gain, value = value - found.value, found.value
         if callback is not None:
             callback(iteration, value)
         idle = idle + 1 if gain <= tolerance * (first_value - value) else 0
         if idle == PATIENCE:
             break
         before = gradient
-        gradient = _gradient(weights, slopes, kernel, regularisation)
-        change = gradient + before.times(-1.0)
+        gradient = _gradient(weights, found.slopes, kernel, regularisation)
+        change = before.times(-1.0)
+        change.add(gradient, 1.0)
         curvature = moved.dot(change)
-        if curvature > 1e-10 * change.dot(change):
+        if 0.0 < 1e-10 * change.dot(change) < curvature:  # a square of 0, or below, is a rounding
             past = [*past[1 - MEMORY :], (moved, change, curvature)]
     return SpanMinimum(weights, value, iteration)
 
 
 def _gradient(
-    weights: InSpan,
-    slopes: Callable[[Vector], Vector],
-    kernel: Callable[[Vector], Vector],
-    regularisation: float,
+    weights: InSpan, slopes: Vector, kernel: Callable[[Vector], Vector], regularisation: float
 ) -> InSpan:
-    found = slopes(weights.scores)
-    return InSpan(found, kernel(found)) + weights.times(regularisation)
+    gradient = weights.times(regularisation)
+    gradient.add(InSpan(slopes, kernel(slopes)), 1.0)
+    return gradient
 
 
 def _direction(gradient: InSpan, past: list[tuple[InSpan, InSpan, float]]) -> InSpan:
@@ -142,13 +146,22 @@ def _direction(gradient: InSpan, past: list[tuple[InSpan, InSpan, float]]) -> In
     direction, shares = gradient.times(-1.0), []
     for moved, change, curvature in reversed(past):
         shares.append(moved.dot(direction) / curvature)
-        direction = direction + change.times(-shares[-1])
+        direction.add(change, -shares[-1])
     if past:
         _, change, curvature = past[-1]
         direction = direction.times(curvature / change.dot(change))
     for (moved, change, curvature), share in zip(past, reversed(shares), strict=True):
-        direction = direction + moved.times(share - change.dot(direction) / curvature)
+        direction.add(moved, share - change.dot(direction) / curvature)
     return direction
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """A step along a line, the objective after it, and the slopes of the loss there."""
+
+    step: float
+    value: float
+    slopes: Vector
 
 
 class _Line:
@@ -156,7 +169,7 @@ class _Line:
 
     def __init__(
         self,
-        loss: Callable[[Vector], float],
+        loss: Loss,
         weights: InSpan,
         direction: InSpan,
         value: float,
@@ -167,30 +180,32 @@ class _Line:
         self.value, self.descent, self.regularisation = value, descent, regularisation
         self.lengths = (weights.dot(weights), weights.dot(direction), direction.dot(direction))
 
-    def at(self, step: float) -> float:
-        """The objective after a step."""
+    def at(self, step: float) -> _Trial:
+        """What there is after a step."""
         here, along, square = self.lengths
         length = here + 2 * step * along + step * step * square
         scores = self.weights.scores + np.float32(step) * self.direction.scores
-        return self.loss(scores) + 0.5 * self.regularisation * length
+        value, slopes = self.loss(scores)
+        return _Trial(step, value + 0.5 * self.regularisation * length, slopes)
 
-    def search(self, step: float) -> tuple[float, float] | None:
-        """A step that goes down and the value there; None where there is no such step."""
+    def search(self, step: float) -> _Trial | None:
+        """A step that goes down; None where there is no such step."""
         for _ in range(_MOST_TRIALS):
-            lower = self.at(step)
-            if lower <= self.value + _ENOUGH * step * self.descent and lower < self.value:
-                return step, lower
+            found = self.at(step)
+            enough = self.value + _ENOUGH * step * self.descent
+            if found.value <= enough and found.value < self.value:
+                return found
             step *= _SHRINK
         return None
 
-    def search_from_afar(self, step: float) -> tuple[float, float] | None:
+    def search_from_afar(self, step: float) -> _Trial | None:
         """The same where nothing tells the length: longer than the first trial while it gains."""
         found = self.search(step)
-        if found is None or found[0] < step:
+        if found is None or found.step < step:
             return found
         for _ in range(_MOST_TRIALS):
-            longer = _GROW * found[0], self.at(_GROW * found[0])
-            if longer[1] >= found[1]:
+            longer = self.at(_GROW * found.step)
+            if longer.value >= found.value:
                 break
             found = longer
         return found

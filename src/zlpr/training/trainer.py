@@ -164,8 +164,15 @@ class MultiLabelTrainer(Trainer):
     def get_batch_samples(
         self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device
     ) -> tuple[list[Any], Tensor]:
-        """One optimiser step's batches, and how many samples they hold over all processes."""
+        """One optimiser step's batches, and how many samples they hold over all processes.
+
+        The Trainer steps after so many batches, or after the last one where it knows which that is.
+        A stream that ends in between is filled up: else the gradients of what was left would stay
+        and be added to those of the next epoch's first step.
+        """
         batches = [batch for _, batch in zip(range(num_batches), epoch_iterator, strict=False)]
+        if batches:
+            batches += [_without_samples(batches[-1])] * (num_batches - len(batches))
         own = sum(_count(batch) for batch in batches)
         total: Any = self.accelerator.reduce(torch.tensor(own, device=device), reduction="sum")
         self._step = _Step(batches)
@@ -420,6 +427,15 @@ def _count(batch: Mapping[str, Any]) -> int:
     """Samples of a batch that are not there to fill it up."""
     filler = batch.get(FILLER)
     return len(batch["labels"]) - (0 if filler is None else int(filler.sum()))
+
+
+def _without_samples(batch: Mapping[str, Any]) -> dict[str, Any]:
+    """A batch of one row that counts nowhere."""
+    first = {
+        name: value[:1] if isinstance(value, Tensor) and value.ndim else value
+        for name, value in batch.items()
+    }
+    return {**first, FILLER: torch.ones(1, dtype=torch.bool, device=batch["labels"].device)}
 
 
 def _lengths(data: Any) -> Sequence[int]:

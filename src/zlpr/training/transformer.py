@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 RADIUS = 1.0
 """Length of the adversarial step over a text's token embeddings, each of which is about as long."""
 
+MOST_RATE = 3e-4
+"""What BERT's authors try at most, for encoders however small."""
+
+ENOUGH_SAMPLES = 1_000
+"""Training samples with which fine-tuning has been measured to gain (docs/guides/embeddings.md)."""
+
 Preset = Literal["default", "paper"]
 Precision = Literal["auto", "no", "fp16", "bf16"]
 
@@ -34,7 +40,8 @@ class Recipe:
     """How a network is optimised, where the settings leave it open.
 
     Attributes:
-        learning_rate: its peak.
+        learning_rate: its peak, for an encoder whose vectors are as wide as `width`.
+        width: narrower encoders take a larger rate, by the square; 0 gives all the same.
         epochs: passes over the training data.
         batch_size: samples per optimiser step.
         warmup: share of the steps over which the rate rises from 0.
@@ -45,6 +52,7 @@ class Recipe:
     """
 
     learning_rate: float
+    width: int
     epochs: int
     batch_size: int
     warmup: float
@@ -53,12 +61,25 @@ class Recipe:
     max_gradient_norm: float
     head_first: bool
 
+    def rate_for(self, width: int) -> float:
+        """The peak of the learning rate for an encoder with vectors of this width.
+
+        Examples:
+            >>> [RECIPES["default"].rate_for(width) for width in (768, 384, 128)]
+            [5e-05, 0.0002, 0.0003]
+        """
+        if not self.width or not width:
+            return self.learning_rate
+        return min(self.learning_rate * (self.width / width) ** 2, MOST_RATE)
+
 
 RECIPES: Mapping[str, Recipe] = {
     # What BERT's authors recommend (2e-5 to 5e-5, batches of 16 or 32, warm-up, decay of rate and
-    # weights), with an epoch more than their 2 to 4: rare labels need it, and the best is kept.
+    # weights; up to 3e-4 for their small models), with an epoch more than their 2 to 4: rare labels
+    # need it, and the best is kept.
     "default": Recipe(
         learning_rate=5e-5,
+        width=768,
         epochs=5,
         batch_size=32,
         warmup=0.1,
@@ -70,6 +91,7 @@ RECIPES: Mapping[str, Recipe] = {
     # The paper: Adam at 2e-4, 20 epochs. It is silent on the rest: a constant rate, no decay.
     "paper": Recipe(
         learning_rate=2e-4,
+        width=0,
         epochs=20,
         batch_size=32,
         warmup=0.0,
@@ -88,7 +110,7 @@ class TransformerConfig(TrainingConfig):
     Attributes:
         preset: "paper" is the paper's optimiser, at its learning rate and for its epochs; it also
             keeps the paper's bound, zero, where no rule is asked for.
-        learning_rate: of Adam.
+        learning_rate: of Adam; None takes 5e-5 for vectors of 768, more for narrower encoders.
         epochs: passes over the training data.
         batch_size: samples per optimiser step, over all processes and accumulation steps.
         max_length: tokens read of a text; None reads up to 512, or what the model can. Batches
@@ -111,7 +133,10 @@ class TransformerConfig(TrainingConfig):
         "default", "paper: Adam at 2e-4 for 20 epochs, and labels with scores above 0"
     )
     learning_rate: float | None = setting(
-        None, "learning rate of the Adam optimiser", metavar="RATE"
+        None,
+        "learning rate of the Adam optimiser (default: 5e-5 for an encoder of width 768, more for "
+        "narrower ones, up to 3e-4)",
+        metavar="RATE",
     )
     epochs: int | None = setting(None, "passes over the training data", metavar="N")
     batch_size: int | None = setting(None, "samples per step, over all processes", metavar="N")
@@ -198,6 +223,16 @@ class TransformerTrainer(ModelTrainer):
         from zlpr.models.transformer import encoder_faults
 
         return [f"model {model!r}: {fault}" for fault in encoder_faults(argument_of(model))]
+
+    def advice(self, train: "Dataset", config: TransformerConfig) -> list[str]:
+        """Where fine-tuning was not found better than the frozen encoder, that there is that."""
+        if len(train) >= ENOUGH_SAMPLES:
+            return []
+        return [
+            f"fine-tuning was found better than a frozen encoder from {ENOUGH_SAMPLES:,} training "
+            f"samples on; with fewer try --model embed:{argument_of(config.model)} as well, which "
+            "takes seconds"
+        ]
 
     def fingerprint(self, model: str) -> str:
         """Hash of the encoder's files where it is a folder."""
