@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+Integers = NDArray[np.integer[Any]]
+
 # Products that are added up at a time: a block of samples takes some 12 bytes for each.
 BLOCK_PRODUCTS = 2**20
 # Places of a table over the features of a few labels, and features that are looked up at a time.
@@ -138,8 +140,8 @@ def log_lengths(features: Any) -> NDArray[np.float32]:
         features: of shape (samples, features), sparse or dense.
 
     Examples:
-        >>> log_lengths(sparse.csr_array(np.array([[0.0, 3.0], [0.0, 0.0]]))).round(2).tolist()
-        [0.69, 0.0]
+        >>> np.exp(log_lengths(sparse.csr_array(np.array([[0.0, 3.0], [0.0, 0.0]])))).tolist()
+        [2.0, 1.0]
     """
     matrix = sparse.csr_array(features)
     if not matrix.has_canonical_format:  # a feature that is named twice is one
@@ -184,7 +186,7 @@ def blocks_of(rows: Any, lengths: NDArray[Any]) -> Iterator[tuple[int, int]]:
 
 
 def score_cells(
-    features: Any, weight: Any, rows: NDArray[np.int64], labels: NDArray[np.int64]
+    features: Any, weight: Any, rows: Integers, labels: Integers
 ) -> NDArray[np.float32]:
     """The products of some samples with the weights of some labels.
 
@@ -218,8 +220,8 @@ def table_size(num_features: int) -> int:
 
 
 def label_groups(
-    labels: NDArray[np.int64], rows: NDArray[np.int64], features: Any
-) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
+    labels: Integers, rows: Integers, features: Any
+) -> Iterator[tuple[int, int, NDArray[np.int32]]]:
     """Ranges of cells, whole labels each, whose labels and features fit a table.
 
     Args:

@@ -247,7 +247,8 @@ class Blend:
     def __call__(self, learned: Vector, prior: Vector, lengths: Vector) -> Vector:
         """The scores; the arguments are those of `of`."""
         parts = self.weight * learned + self.centroid * prior + self.length * lengths
-        return (parts + self.bias).astype(np.float32)
+        scores: Vector = (parts + self.bias).astype(np.float32)
+        return scores
 
     def weight_of(self, fit: "_Fit", weight: Any) -> Any:
         """The weights of the model that scores so; those that are given are changed in place."""
@@ -284,7 +285,7 @@ def _room(lengths: Any, negatives: int) -> tuple[int, int]:
 
 # Bytes that a fit takes for each entry of the kernel, each cell, and each feature of a sample, and
 # for what it works on at a time.
-_BYTES_OF_ENTRY, _BYTES_OF_CELL, _BYTES_OF_FEATURE, _BYTES_AT_A_TIME = 11, 240, 24, 2**26
+_BYTES_OF_ENTRY, _BYTES_OF_CELL, _BYTES_OF_FEATURE, _BYTES_AT_A_TIME = 11, 340, 24, 2**26
 
 
 def memory_of_fit(
