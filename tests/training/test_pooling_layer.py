@@ -69,6 +69,7 @@ def test_the_network_with_the_layer_is_one_that_transformers_loads(
     network.save_pretrained(tmp_path)
     again = AutoModelForSequenceClassification.from_pretrained(tmp_path)
     assert torch.equal(again(input_ids=tokens).logits, network(input_ids=tokens).logits)
+    assert not takes_pooling_layer(again.config)  # a second time, for other labels
 
 
 def test_the_layer_can_be_taken_away(roberta: Path) -> None:
@@ -77,6 +78,7 @@ def test_the_layer_can_be_taken_away(roberta: Path) -> None:
     add_pooling_layer(network)()
     after = network.state_dict()
     assert network.config.num_hidden_layers == 1
+    assert takes_pooling_layer(network.config)
     assert before.keys() == after.keys()
     assert all(torch.equal(before[name], after[name]) for name in before)
     assert last_layer(network).out_features == 5

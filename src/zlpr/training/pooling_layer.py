@@ -20,11 +20,17 @@ MEAN_TO_FIRST = 4.0
 STRAIGHT = 0.2
 """Length of what tanh is given, for vectors whose cells are about 1: bent by about one per cent."""
 _POOLER, _HEAD = ("bert",), ("roberta", "xlm-roberta", "camembert")
+# In the configuration of a network that has the layer, which is saved with it.
+_HAS_LAYER = "zlpr_pooling_layer"
 
 
 def takes_pooling_layer(config: Any) -> bool:
-    """Whether a network with this configuration is built so that the layer fits on it."""
-    return getattr(config, "model_type", "") in (*_POOLER, *_HEAD)
+    """Whether a network with this configuration is built so that the layer fits on it.
+
+    One that has it, from when it was fine-tuned for other labels, takes no second.
+    """
+    fits = getattr(config, "model_type", "") in (*_POOLER, *_HEAD)
+    return fits and not getattr(config, _HAS_LAYER, False)
 
 
 def add_pooling_layer(network: Any) -> Callable[[], None]:
@@ -41,6 +47,7 @@ def add_pooling_layer(network: Any) -> Callable[[], None]:
     before = copy.deepcopy(dense.state_dict())
     layers.append(_mean_of_tokens(layers[-1], len(layers), config.initializer_range))
     config.num_hidden_layers = len(layers)
+    setattr(config, _HAS_LAYER, True)
     with torch.no_grad():
         nn.init.eye_(dense.weight).mul_(STRAIGHT)
         dense.bias.zero_()
@@ -48,6 +55,7 @@ def add_pooling_layer(network: Any) -> Callable[[], None]:
     def take_away() -> None:
         del layers[-1]
         config.num_hidden_layers = len(layers)
+        delattr(config, _HAS_LAYER)
         dense.load_state_dict(before)
 
     return take_away

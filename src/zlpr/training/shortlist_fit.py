@@ -282,8 +282,9 @@ def _room(lengths: Any, negatives: int) -> tuple[int, int]:
     return features, min(max(int(entries / held), FEWEST_NEGATIVES), negatives)
 
 
-# Bytes that a fit takes for each entry of the kernel, each cell, and each feature of a sample.
-_BYTES_OF_ENTRY, _BYTES_OF_CELL, _BYTES_OF_FEATURE = 22, 360, 24
+# Bytes that a fit takes for each entry of the kernel, each cell, and each feature of a sample, and
+# for what it works on at a time.
+_BYTES_OF_ENTRY, _BYTES_OF_CELL, _BYTES_OF_FEATURE, _BYTES_AT_A_TIME = 11, 240, 24, 2**26
 
 
 def memory_of_fit(
@@ -304,7 +305,8 @@ def memory_of_fit(
     cells = samples * min(negatives + labels.nnz / max(samples, 1), num_labels)
     entries = cells * float(np.minimum(lengths, kept).mean()) if samples else 0.0
     held = _BYTES_OF_ENTRY * entries if kernel else 0.0
-    return int(held + _BYTES_OF_CELL * cells + _BYTES_OF_FEATURE * ngrams.nnz)
+    taken = held + _BYTES_OF_CELL * cells + _BYTES_OF_FEATURE * ngrams.nnz
+    return int(taken) + _BYTES_AT_A_TIME
 
 
 class _Fit:

@@ -41,7 +41,8 @@ class Recipe:
 
     Attributes:
         learning_rate: its peak, for an encoder whose vectors are as wide as `width`.
-        width: narrower encoders take a larger rate, by the square; 0 gives all the same.
+        width: narrower encoders take a larger rate, wider ones a smaller, by the square; 0 gives
+            all the same.
         epochs: passes over the training data.
         batch_size: samples per optimiser step.
         warmup: share of the steps over which the rate rises from 0.
@@ -65,8 +66,8 @@ class Recipe:
         """The peak of the learning rate for an encoder with vectors of this width.
 
         Examples:
-            >>> [RECIPES["default"].rate_for(width) for width in (768, 384, 128)]
-            [5e-05, 0.0002, 0.0003]
+            >>> [RECIPES["default"].rate_for(width) for width in (1024, 768, 384, 128)]
+            [2.8125e-05, 5e-05, 0.0002, 0.0003]
         """
         if not self.width or not width:
             return self.learning_rate
@@ -110,7 +111,8 @@ class TransformerConfig(TrainingConfig):
     Attributes:
         preset: "paper" is the paper's optimiser, at its learning rate and for its epochs; it also
             keeps the paper's bound, zero, where no rule is asked for.
-        learning_rate: of Adam; None takes 5e-5 for vectors of 768, more for narrower encoders.
+        learning_rate: of Adam; None takes 5e-5 for vectors of 768, more for narrower encoders and
+            less for wider ones.
         epochs: passes over the training data.
         batch_size: samples per optimiser step, over all processes and accumulation steps.
         max_length: tokens read of a text; None reads up to 512, or what the model can. Batches
@@ -135,7 +137,7 @@ class TransformerConfig(TrainingConfig):
     learning_rate: float | None = setting(
         None,
         "learning rate of the Adam optimiser (default: 5e-5 for an encoder of width 768, more for "
-        "narrower ones, up to 3e-4)",
+        "narrower ones, up to 3e-4, less for wider ones)",
         metavar="RATE",
     )
     epochs: int | None = setting(None, "passes over the training data", metavar="N")
