@@ -34,7 +34,7 @@ SCALES = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4)
 # Dense rows that a fit holds at once for each label (of sums, centroids, those that name, weights
 # and their blend, and what is made on the way) and each sample (as read, at the scale, and of both
 # parts joined); measured by `bench/memory.py`.
-_OF_LABEL, _OF_SAMPLE = 10, 8
+_OF_LABEL, _OF_SAMPLE = 22, 12
 
 
 @dataclass(frozen=True, kw_only=True)
