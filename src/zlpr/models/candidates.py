@@ -184,7 +184,7 @@ def blocks_of(rows: Any, lengths: NDArray[Any]) -> Iterator[tuple[int, int]]:
 
 
 def score_cells(
-    features: Any, weight: Any, rows: NDArray[np.int64], labels: NDArray[np.int64]
+    features: Any, weight: Any, rows: NDArray[np.integer[Any]], labels: NDArray[np.integer[Any]]
 ) -> NDArray[np.float32]:
     """The products of some samples with the weights of some labels.
 
@@ -218,7 +218,7 @@ def table_size(num_features: int) -> int:
 
 
 def label_groups(
-    labels: NDArray[np.int64], rows: NDArray[np.int64], features: Any
+    labels: NDArray[np.integer[Any]], rows: NDArray[np.integer[Any]], features: Any
 ) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
     """Ranges of cells, whole labels each, whose labels and features fit a table.
 

@@ -37,8 +37,8 @@ def nearest(features: Any, centroids: Any, count: int, workers: BlockWorkers) ->
 def score_cells(
     features: Any,
     weight: Any,
-    rows: NDArray[np.int64],
-    labels: NDArray[np.int64],
+    rows: NDArray[np.integer[Any]],
+    labels: NDArray[np.integer[Any]],
     workers: BlockWorkers,
 ) -> NDArray[np.float32]:
     """As `zlpr.models.mixed_candidates.score_cells`, each worker some of the products."""

@@ -247,7 +247,7 @@ class Blend:
     def __call__(self, learned: Vector, prior: Vector, lengths: Vector) -> Vector:
         """The scores; the arguments are those of `of`."""
         parts = self.weight * learned + self.centroid * prior + self.length * lengths
-        return (parts + self.bias).astype(np.float32)
+        return np.asarray(parts + self.bias, dtype=np.float32)
 
     def weight_of(self, fit: "_Fit", weight: Any) -> Any:
         """The weights of the model that scores so; those that are given are changed in place."""
