@@ -105,7 +105,7 @@ def nearest(features: Any, centroids: Any, count: int) -> NDArray[np.int64]:
 
 
 def score_cells(
-    features: Any, weight: Any, rows: NDArray[np.int64], labels: NDArray[np.int64]
+    features: Any, weight: Any, rows: NDArray[np.integer[Any]], labels: NDArray[np.integer[Any]]
 ) -> NDArray[np.float32]:
     """The products of some samples with the weights of some labels.
 
