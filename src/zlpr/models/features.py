@@ -350,7 +350,7 @@ def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
         yield batch
 
 
-def _sequences(symbols: list[Integers], lengths: list[Integers]) -> _Sequences:
+def _sequences(symbols: Sequence[Integers], lengths: Sequence[Integers]) -> _Sequences:
     empty = np.empty(0, dtype=np.int32)
     count = np.concatenate([empty, *lengths])
     owners = np.repeat(np.arange(len(count), dtype=np.int32), count)
