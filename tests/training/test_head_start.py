@@ -1,5 +1,6 @@
 """The head that fine-tuning starts from."""
 
+import operator
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,19 @@ def test_validation_says_whether_the_mean_of_the_tokens_is_read(
     config, inputs, network, _ = begin(still_bert)
     as_it_was, losses = head_start._fit, iter([3.0, 2.0] if pools else [2.0, 3.0])
     monkeypatch.setattr(head_start, "_fit", lambda *a: (as_it_was(*a)[0], next(losses)))
+    assert start_head(network, inputs, TRAIN, VALIDATION, config)
+    assert len(network.base_model.encoder.layer) == 1 + pools
+
+
+@pytest.mark.parametrize("pools", [True, False])
+def test_all_processes_read_what_the_first_one_finds_better(
+    pools: bool, still_bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, inputs, network, _ = begin(still_bert)
+    as_it_was, losses = head_start._fit, iter([2.0, 3.0] if pools else [3.0, 2.0])
+    monkeypatch.setattr(head_start, "_fit", lambda *a: (as_it_was(*a)[0], next(losses)))
+    of_the_first = operator.methodcaller("__setitem__", 0, pools)
+    monkeypatch.setattr(head_start, "broadcast_object_list", of_the_first)
     assert start_head(network, inputs, TRAIN, VALIDATION, config)
     assert len(network.base_model.encoder.layer) == 1 + pools
 

@@ -1,5 +1,7 @@
 """Label powerset: classes are the label sets seen, and only these can be predicted."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -7,9 +9,10 @@ from sklearn.linear_model import LogisticRegression
 
 from tests.models import modes
 from zlpr._errors import UserError
-from zlpr.training import TrainingConfig, fit
+from zlpr.training import TrainingConfig, fit, solvers
 from zlpr.training.linear_features import Scaling
 from zlpr.training.powerset import draw_subsets, label_sets, unseen_share
+from zlpr.training.sample_basis import SampleBasis
 
 
 def test_it_predicts_as_a_softmax_regression_over_the_sets_does() -> None:
@@ -35,6 +38,20 @@ def test_it_learns_sets_that_labels_one_by_one_cannot() -> None:
     config = TrainingConfig(loss="bce", decode="zero", regularisation=1.0, refit=False)
     alone = fit(train, validation, config, test=test).figures["test"]["subset_accuracy"]
     assert modes.result("powerset").figures["test"]["subset_accuracy"] > alone + 0.1
+
+
+def test_subsets_of_the_labels_share_a_basis_of_the_samples(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(solvers, "pays", lambda *shape: True)
+    made, make = [], SampleBasis.of
+    monkeypatch.setattr(SampleBasis, "of", lambda rows: made.append(rows) or make(rows))
+    train, validation, _ = (
+        replace(part, features=sparse.csr_array(part.features)) for part in modes.parts()
+    )
+    config = TrainingConfig(model="powerset", subset_size=2, regularisation=1.0)
+    fit(train.select(np.arange(40)), validation, config)
+    assert len(made) == 1
 
 
 def test_a_set_that_was_not_seen_is_counted_and_not_predicted() -> None:

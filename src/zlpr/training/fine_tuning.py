@@ -93,9 +93,9 @@ def train_transformer(
         loss = _checked_loss(config, train)
         network, has_new_head = _network(train, config, inputs)
         check_bound(network, loss)
+        arguments = _arguments(config, int(getattr(network.config, "hidden_size", 0)))
         if has_new_head and RECIPES[config.preset].head_first:
             start_head(network, inputs, train, validation, config)
-        arguments = _arguments(config, int(getattr(network.config, "hidden_size", 0)))
         with _run_folder(checkpoint) as folder:
             arguments.output_dir = str(folder)
             if checkpoint is not None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from accelerate.utils import broadcast_object_list
 from numpy.typing import NDArray
 
 from zlpr.data import Dataset
@@ -71,7 +72,9 @@ def start_head(
     if takes_pooling_layer(network.config):
         take_away = add_pooling_layer(network)
         pooled = fit(settings)
-        if pooled is not None and pooled[1] < fitted[1]:
+        is_better = [pooled is not None and pooled[1] < fitted[1]]
+        broadcast_object_list(is_better)  # machines may differ in last digits, networks may not
+        if pooled is not None and is_better[0]:
             fitted = pooled
         else:
             take_away()

@@ -185,7 +185,7 @@ def _fit_softmax(
         (np.ones(len(which), dtype=np.int8), which, places), shape=(len(which), len(sets))
     )
     settings = LinearConfig(loss="cross_entropy", seed=config.seed)
-    solver = choose_solver(inputs.train, one_hot, settings)
+    solver = choose_solver(inputs.train, one_hot, settings, bases=inputs.bases)
     warmest = solver.start()
 
     def fit(regularisation: float) -> "tuple[SetSoftmax, NDArray[np.float32]]":
