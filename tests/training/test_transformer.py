@@ -252,7 +252,7 @@ def test_with_few_samples_the_command_names_the_frozen_encoder(
     run = ["train", str(data), "--model", model, "--epochs", "1", "--out", str(tmp_path / "out")]
     assert main(run) == 0
     said = capsys.readouterr().out
-    assert f"with {ENOUGH_SAMPLES:,} training samples, and not" in said
+    assert f"with fewer than {ENOUGH_SAMPLES:,} training samples fine-tuning" in said
     assert f"try --model embed:{bert} as well" in said
     config: Any = TrainingConfig(model=model)
     assert TransformerTrainer().advice(tiny.texts(ENOUGH_SAMPLES), config) == []

@@ -231,9 +231,9 @@ class TransformerTrainer(ModelTrainer):
         if len(train) >= ENOUGH_SAMPLES:
             return []
         return [
-            f"fine-tuning was found better than a frozen encoder with {ENOUGH_SAMPLES:,} training "
-            "samples, and not with half of them; try "
-            f"--model embed:{argument_of(config.model)} as well, which takes seconds"
+            f"with fewer than {ENOUGH_SAMPLES:,} training samples fine-tuning was not found better "
+            f"than a frozen encoder; try --model embed:{argument_of(config.model)} as well, which "
+            "takes seconds"
         ]
 
     def fingerprint(self, model: str) -> str:
