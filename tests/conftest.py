@@ -1,4 +1,4 @@
-"""Fixtures of tests in several folders: processes, a browser, and pages of it with their faults."""
+"""Fixtures of tests in several folders: a cache, processes, a browser, pages and their faults."""
 
 import gc
 
@@ -21,6 +21,14 @@ def pytest_collection_finish():
 def pytest_unconfigure():
     """Let libraries clean up after themselves at the end, which else complain of leaks."""
     gc.unfreeze()
+
+
+@pytest.fixture
+def own_cache(tmp_path, monkeypatch):
+    """A folder of the test's own for embeddings, in the place of the user's."""
+    from zlpr.models.embedding_cache import FOLDER
+
+    monkeypatch.setenv(FOLDER, str(tmp_path / "cache"))
 
 
 @pytest.fixture(scope="module")

@@ -11,15 +11,11 @@ import zlpr
 from tests import tiny
 from zlpr._errors import UserError
 from zlpr.models.embed import EmbedModel
-from zlpr.models.embedding_cache import FOLDER
 from zlpr.training import TrainingConfig, fit
 
+pytestmark = pytest.mark.usefixtures("own_cache")
+
 TEXTS = ["a horse by the harbour", "", "violet soup \ud83d", "nothing that was seen"]
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(FOLDER, str(tmp_path / "cache"))
 
 
 @pytest.fixture

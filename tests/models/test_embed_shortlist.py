@@ -16,15 +16,11 @@ from zlpr._digest import file_digest
 from zlpr._errors import UserError
 from zlpr.metrics import TopScores
 from zlpr.models.embed_shortlist import EmbedShortlistModel, Projection
-from zlpr.models.embedding_cache import FOLDER
 from zlpr.training import TrainingConfig, fit
 
+pytestmark = pytest.mark.usefixtures("own_cache")
+
 TEXTS = many_labels.make(20, seed=1).texts
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(FOLDER, str(tmp_path / "cache"))
 
 
 @pytest.fixture

@@ -17,6 +17,8 @@ from zlpr.models import embedding_cache as cache
 from zlpr.models.embedding_progress import embedding_progress
 from zlpr.models.encoder import Encoder
 
+pytestmark = pytest.mark.usefixtures("own_cache")
+
 
 class Counting(Encoder):
     """Remembers what it was asked to embed."""
@@ -28,11 +30,6 @@ class Counting(Encoder):
     def embed(self, texts: Sequence[str], watch: Any = None) -> NDArray[np.float32]:
         self.asked.extend(texts)
         return super().embed(texts, watch)
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(cache.FOLDER, str(tmp_path / "cache"))
 
 
 @pytest.fixture

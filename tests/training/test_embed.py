@@ -10,7 +10,6 @@ import pytest
 from tests import tiny
 from zlpr._errors import UserError
 from zlpr.models.card import refit_note
-from zlpr.models.embedding_cache import FOLDER
 from zlpr.training import TrainingConfig, cross_fitting, fit
 from zlpr.training.cross_fitting import fit_layer_in_folds
 from zlpr.training.embedded_features import embed_parts
@@ -18,12 +17,9 @@ from zlpr.training.registry import trainer_of
 from zlpr.training.regularisation import TO_ITS_END
 from zlpr.training.solvers import choose_solver
 
+pytestmark = pytest.mark.usefixtures("own_cache")
+
 TRAIN, VALIDATION, TEST = tiny.texts(120, 0), tiny.texts(60, 1), tiny.texts(60, 2)
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(FOLDER, str(tmp_path / "cache"))
 
 
 def test_embeddings_are_as_long_as_the_scale_says_and_centred(bert: Path) -> None:

@@ -12,19 +12,15 @@ from tests import many_labels
 from zlpr._errors import UserError
 from zlpr.cli.main import main
 from zlpr.data import Dataset
-from zlpr.models.embedding_cache import FOLDER
 from zlpr.training import Parts, TrainingConfig, fit, fitting
 from zlpr.training.block_workers import InProcess
 from zlpr.training.projected_features import SCALES
 from zlpr.training.registry import trainer_of
 
+pytestmark = pytest.mark.usefixtures("own_cache")
+
 DATA, TEST = many_labels.make(named=True), many_labels.make(40, seed=1, named=True)
 TRAIN, VALIDATION = DATA.select(np.arange(200)), DATA.select(np.arange(200, 240))
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(FOLDER, str(tmp_path / "cache"))
 
 
 def settings(bert: Path, **more: Any) -> TrainingConfig:

@@ -100,13 +100,18 @@ def test_another_bound_of_the_loss_moves_the_biases_alone(bert: Path) -> None:
     torch.testing.assert_close(moved.bias, plain.bias + 5.0, rtol=0.01, atol=0.05)
 
 
+def judged_as(losses: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let validation find these losses: of the first token, then of the mean."""
+    as_it_was, found = head_start._fit, iter(losses)
+    monkeypatch.setattr(head_start, "_fit", lambda *a: (as_it_was(*a)[0], next(found)))
+
+
 @pytest.mark.parametrize("pools", [True, False])
 def test_validation_says_whether_the_mean_of_the_tokens_is_read(
     pools: bool, still_bert: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config, inputs, network, _ = begin(still_bert)
-    as_it_was, losses = head_start._fit, iter([3.0, 2.0] if pools else [2.0, 3.0])
-    monkeypatch.setattr(head_start, "_fit", lambda *a: (as_it_was(*a)[0], next(losses)))
+    judged_as([3.0, 2.0] if pools else [2.0, 3.0], monkeypatch)
     assert start_head(network, inputs, TRAIN, VALIDATION, config)
     assert len(network.base_model.encoder.layer) == 1 + pools
 
@@ -116,8 +121,7 @@ def test_all_processes_read_what_the_first_one_finds_better(
     pools: bool, still_bert: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config, inputs, network, _ = begin(still_bert)
-    as_it_was, losses = head_start._fit, iter([2.0, 3.0] if pools else [3.0, 2.0])
-    monkeypatch.setattr(head_start, "_fit", lambda *a: (as_it_was(*a)[0], next(losses)))
+    judged_as([2.0, 3.0] if pools else [3.0, 2.0], monkeypatch)
     of_the_first = operator.methodcaller("__setitem__", 0, pools)
     monkeypatch.setattr(head_start, "broadcast_object_list", of_the_first)
     assert start_head(network, inputs, TRAIN, VALIDATION, config)
