@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -67,3 +69,33 @@ def test_a_feature_names_the_labels_that_have_most_of_it(monkeypatch):
     units = np.array([1e-3, 50.0], dtype=np.float32)
     other = candidates.nearest(features * units, centroids / units, 3)
     assert other.tolist() == [[1, 2, -1], [0, 2, -1]]
+
+
+def test_a_sample_is_looked_up_for_a_bounded_number_of_products(monkeypatch):
+    monkeypatch.setattr(candidates, "SAMPLE_PRODUCTS", 3)
+    centroids = sparse.csr_array(
+        np.array([[0.9, 0.1, 0.0], [0.0, 0.1, 0.3], [0.0, 0.2, 0.1]], dtype=np.float32)
+    )
+    features = sparse.csr_array(
+        np.array([[1.0, 1.0, 1.0], [0.0, 9.0, 1.0], [0.0, 0.0, 0.0]], dtype=np.float32)
+    )
+    kept, _ = candidates.naming_factors(features, centroids)
+    # The word of one label and that of two; the word of all adds least for what it takes. Where it
+    # adds most, it is looked up alone, and a sample always by something.
+    assert kept.toarray().tolist() == [[1.0, 0.0, 1.0], [0.0, 9.0, 0.0], [0.0, 0.0, 0.0]]
+    monkeypatch.setattr(candidates, "SAMPLE_PRODUCTS", 2)
+    kept, _ = candidates.naming_factors(features, centroids)
+    assert kept.toarray().tolist() == [[1.0, 0.0, 0.0], [0.0, 9.0, 0.0], [0.0, 0.0, 0.0]]
+
+
+@pytest.mark.parametrize("products", [1, 7, 2**20])
+def test_bounds_of_naming_do_not_depend_on_blocks(monkeypatch, products):
+    features, centroids = random_matrix(30, 40), random_matrix(9, 40, seed=1)
+    monkeypatch.setattr(candidates, "SAMPLE_PRODUCTS", 12)
+    whole, _ = candidates.naming_factors(features, centroids)
+    monkeypatch.setattr(candidates, "BLOCK_PRODUCTS", products)
+    cut, columns = candidates.naming_factors(features, centroids)
+    np.testing.assert_array_equal(cut.toarray(), whole.toarray())
+    spent = np.diff(columns.indptr)[cut.indices]
+    assert all(sum(spent[a:b]) <= 12 or b - a == 1 for a, b in itertools.pairwise(cut.indptr))
+    assert cut.nnz < features.nnz

@@ -14,9 +14,12 @@ Integers = NDArray[np.integer[Any]]
 BLOCK_PRODUCTS = 2**20
 # Places of a table over the features of a few labels, and features that are looked up at a time.
 TABLE, GROUP_ENTRIES = 2**21, 2**18
-# The features of a sample that could add most, and the labels of a feature whose centroids have
-# most of it, by which candidates are named: what it takes then grows with the samples alone.
-SAMPLE_FEATURES, FEATURE_LABELS = 256, 4096
+# Candidates are named by the features of a sample that could add most, by the labels of a feature
+# whose centroids have most of it, and by so many products of a sample as a whole: what it takes
+# then grows with the samples alone. With all products recall is the same on German records (42.9 %)
+# and Finnish links (84.7 %), and lower on 100,000 synthetic labels (83.8 instead of 84.6 %), where
+# it takes nearly three times as long.
+SAMPLE_FEATURES, FEATURE_LABELS, SAMPLE_PRODUCTS = 256, 4096, 2**14
 
 
 def label_sums(features: Any, labels: Any, largest: int) -> "sparse.csr_array[Any]":
@@ -113,8 +116,9 @@ def naming_factors(
 ) -> "tuple[sparse.csr_array[Any], sparse.csr_array[Any]]":
     """Features and transposed centroids without what hardly decides which labels are near.
 
-    Of a sample the 256 features stay that could add most to any product, and for each feature the
-    4,096 labels whose centroids have most of it.
+    For each feature the 4,096 labels stay whose centroids have most of it, and of a sample the 256
+    features that could add most to any product. Of these it is looked up by those that add most for
+    the labels they have, until 16,384 products are made: words that most labels share come last.
 
     Args:
         features: shape (samples, features), CSR.
@@ -127,7 +131,37 @@ def naming_factors(
     most = np.asarray(abs(columns).max(axis=1).toarray(), dtype=np.float32).ravel()
     features = sparse.csr_array(features)
     shares = np.abs(features.data) * most[features.indices]
-    return keep_largest(features, SAMPLE_FEATURES, sizes=shares), columns
+    features = keep_largest(features, SAMPLE_FEATURES, sizes=shares)
+    products = np.diff(columns.indptr)
+    kept = [
+        _affordable(features[first:last], most, products)
+        for first, last in blocks_of(features, np.ones(features.shape[1]))
+    ]
+    empty = sparse.csr_array((0, features.shape[1]), dtype=features.dtype)
+    return sparse.csr_array(sparse.vstack([empty, *kept], format="csr")), columns
+
+
+def _affordable(
+    features: Any, most: NDArray[np.float32], products: Integers
+) -> "sparse.csr_array[Any]":
+    """Of each sample the features that its products go round for, one at least.
+
+    Args:
+        features: shape (samples, features), CSR.
+        most: the largest absolute value of each feature in a centroid.
+        products: that each feature takes.
+    """
+    lengths, starts = np.diff(features.indptr), features.indptr[:-1]
+    rows, taken = np.repeat(np.arange(len(lengths)), lengths), products[features.indices]
+    worth = np.abs(features.data) * most[features.indices] / np.sqrt(np.maximum(taken, 1))
+    order = np.lexsort((-worth, rows))
+    spent = np.cumsum(taken[order], dtype=np.int64)
+    before = np.concatenate([[0], spent])[starts]
+    is_first = np.arange(len(order)) == np.repeat(starts, lengths)
+    within = spent - np.repeat(before, lengths) <= SAMPLE_PRODUCTS
+    kept = np.sort(order[within | is_first])
+    cells = (features.data[kept], (rows[kept], features.indices[kept]))
+    return sparse.csr_array(cells, shape=features.shape)
 
 
 def log_lengths(features: Any) -> NDArray[np.float32]:
