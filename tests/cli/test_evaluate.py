@@ -273,6 +273,14 @@ def test_what_stands_above_a_label_that_is_dropped_is_counted_or_said_to_be_lost
     assert support(*above) == (2, False)
 
 
+def test_flags_that_could_not_be_followed_are_refused(place, capsys):
+    command = ["evaluate", str(place / "m"), str(place / "test.jsonl")]
+    assert main([*command, "--propensity", "0.6", "2.6"]) == 2
+    assert "--propensity: these metrics are of models" in capsys.readouterr().err
+    assert main([*command, "--worst", "-1"]) == 2
+    assert "--worst -1: expected 0 or more" in capsys.readouterr().err
+
+
 def test_many_labels_have_figures_by_frequency_and_propensity(place, capsys, monkeypatch):
     monkeypatch.setattr(judging, "MANY_LABELS", 2)
     command = ["evaluate", str(place / "m"), str(place / "test.jsonl")]

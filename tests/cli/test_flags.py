@@ -15,6 +15,7 @@ def test_examples_in_the_documentation_hold():
     [
         ("one,two\nhello,there\n", "--labels"),
         ("first row\tx\n", "--no-header with --text 0"),
+        ("x\tfirst row\ny\tand the second\n", "--no-header with --text 1 --labels 0"),
         ("文本,标签\n今天 天气 很 好,天气\n明天 天气,天气\n", "--text '文本' --labels '标签'"),
         ("编号,标签,文本\n1,雨,今天 下雨\n2,雨,明天 下雨\n", "--text '文本' --labels '标签'"),
         ("it's,x\nred words here,a\nblue words,a\n", """--text "it's" --labels 'x'"""),

@@ -253,6 +253,17 @@ def test_input_of_another_encoding_is_one_line(folder):
     assert b"Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("given", [b"\xef\xbb\xbfrefund\nlog in\n", b"refund\rlog\nin\r\n"])
+def test_lines_of_standard_input_are_those_of_a_file(folder, tmp_path, capsys, monkeypatch, given):
+    (tmp_path / "some.txt").write_bytes(given)
+    main(["predict", folder, "--file", str(tmp_path / "some.txt")])
+    expected = capsys.readouterr().out
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given)))
+    main(["predict", folder])
+    assert capsys.readouterr().out == expected
+    assert len(expected.splitlines()) == 2
+
+
 @pytest.mark.parametrize("encoding", ["hex", "utf-9"])
 def test_an_encoding_that_is_none_is_one_line(folder, tmp_path, encoding, capsys):
     (tmp_path / "some.txt").write_text("refund\n")
@@ -415,6 +426,10 @@ def test_one_parquet_file_of_texts_lines_or_parts(folder, parts, tmp_path, monke
         (["a text", "--workers", "2"], "--workers is for --ray"),
         (["--file", "x.csv", "--out", "TMP", "--csv"], "is written as Parquet"),
         (["--file", "none-*.csv"], "no file has a name like that"),
+        (["a text", "--csv", "--json"], "--json and --csv: give one of them"),
+        (["a text", "--id", "a"], "--id: for files, and a text is taken as it is"),
+        (["--format", "csv", "--text", "b"], "--format, --text: for files, and standard input is"),
+        (["--no-header"], "--header: for files, and standard input is"),
     ],
 )
 def test_what_cannot_go_together_is_one_line(folder, tmp_path, arguments, message, capsys):
@@ -442,6 +457,13 @@ def test_flags_that_say_nothing_here_are_named(folder, capsys):
     assert main(["predict", str(folder), "a text", "--labels", "tags", "--label-names", "x"]) == 0
     err = capsys.readouterr().err
     assert "--labels, --label-names: for labels, and predict reads none" in err
+
+
+def test_a_name_that_promises_csv_is_doubted(folder, tmp_path, capsys):
+    for flags, doubted in (([], True), (["--csv"], False), (["--json"], False)):
+        out = str(tmp_path / "said.csv")
+        assert main(["predict", folder, "a text", "--out", out, "--overwrite", *flags]) == 0
+        assert ("said.csv gets JSON lines; --csv writes CSV" in capsys.readouterr().err) == doubted
 
 
 @pytest.mark.parametrize("name", ["said.jsonl", "said.parquet"])

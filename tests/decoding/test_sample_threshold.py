@@ -66,6 +66,15 @@ def test_impossible_labels_and_few_labels():
     assert np.isfinite(SampleThreshold().fit(true[:, 7:], scores[:, 7:]).weights).all()
 
 
+@pytest.mark.parametrize("odd", [-np.inf, np.inf])
+def test_a_sample_of_infinite_scores_leaves_the_other_thresholds(odd):
+    # A text without a known word has no candidate of a shortlist: -inf for every label.
+    (true, _, scores), (fresh, _, fresh_scores) = levelled(8), levelled(9)
+    plain = metrics.micro_f1(fresh, SampleThreshold().fit(true, scores)(fresh_scores))
+    scores[0], scores[1, :3] = odd, odd
+    assert metrics.micro_f1(fresh, SampleThreshold().fit(true, scores)(fresh_scores)) > plain - 0.02
+
+
 def test_unfitted_and_broken_rules_say_so():
     with pytest.raises(UserError, match="call fit first"):
         SampleThreshold()(np.zeros((1, 2)))

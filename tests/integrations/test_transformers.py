@@ -118,6 +118,17 @@ def test_a_divergence_without_a_link_is_refused(folder: Path, tmp_path: Path) ->
         MultiLabelTrainer(network, args, loss=torch.nn.BCEWithLogitsLoss(), extras=Extras(vat=1.0))
 
 
+@pytest.mark.parametrize("reduction", ["sum", "none"])
+def test_a_loss_that_is_no_mean_is_refused(folder: Path, tmp_path: Path, reduction: str) -> None:
+    # Each pass counts by its share of the step, of which the share of a sum would be too little.
+    with pytest.raises(ValueError, match=f"reduction '{reduction}'"):
+        compute_loss_func("zlpr", reduction=reduction)
+    network = load_network(str(folder), num_labels=5, ignore_mismatched_sizes=True)
+    args = TrainingArguments(output_dir=str(tmp_path), report_to="none", use_cpu=True)
+    with pytest.raises(ValueError, match=f"reduction '{reduction}'"):
+        MultiLabelTrainer(network, args, loss=torch.nn.BCEWithLogitsLoss(reduction=reduction))
+
+
 def test_columns_that_the_model_does_not_take_are_left_out(folder: Path, tmp_path: Path) -> None:
     tokenizer = load_tokenizer(str(folder))
     rows = {"text": list(DATA.inputs), "labels": DATA.labels.toarray().astype(float).tolist()}

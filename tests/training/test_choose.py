@@ -51,6 +51,19 @@ def test_the_value_that_is_best_at_a_given_regularisation_is_chosen(parts):
     assert own < 0.1 * min(away.values())
 
 
+@pytest.mark.parametrize("model", ["linear", "shortlist"])
+def test_what_decides_in_the_end_decides_while_validation_chooses(parts, model):
+    settings = {"model": model, "refit": False}
+    by_threshold, by_zero, generous = (
+        fit(*parts, TrainingConfig(**settings, **decision))
+        for decision in ({"threshold": 0.0}, {"decode": "zero"}, {"threshold": -1.0})
+    )
+    assert by_threshold.chosen == by_zero.chosen  # one decision by two names
+    assert by_zero.chosen["regularisation"] < generous.chosen["regularisation"]
+    reached = max(line.metric for line in generous.history)
+    assert generous.figures["validation"]["micro_f1"] == pytest.approx(reached, abs=0.01)
+
+
 def test_five_values_cost_less_than_two_and_a_half_trainings(parts):
     one = fit(*parts, TrainingConfig())
     five = fit(*parts, TrainingConfig(choose={"pos_weight": (1.0, 0.5, 2.0, 4.0, 8.0)}))

@@ -4,6 +4,8 @@ import numpy as np
 from scipy import sparse
 
 from tests.models import modes
+from zlpr.data import demo
+from zlpr.training import TrainingConfig, fit
 from zlpr.training.perceptron import Perceptron
 
 
@@ -45,3 +47,9 @@ def test_it_ranks_labels() -> None:
     assert result.figures["test"]["ranking_loss"] < 0.25
     assert "test, bound 0" not in result.figures  # it has none
     assert 1 <= result.chosen["epoch"] <= 2
+
+
+def test_one_label_leaves_nothing_to_rank_which_is_said(caplog) -> None:
+    data = demo.make(60).with_label_names(("refund",), unknown="drop")
+    fit(data.select(range(40)), data.select(range(40, 60)), TrainingConfig(model="mmp", epochs=1))
+    assert any("scores every sample alike" in message for message in caplog.messages)

@@ -24,6 +24,16 @@ def words(argument: str) -> str:
         raise argparse.ArgumentTypeError(f"not UTF-8: {argument!r}") from None
 
 
+def as_flag(argument: str) -> str:
+    """A reading argument of the library as the commands spell it.
+
+    Examples:
+        >>> as_flag("label_names"), as_flag("features")
+        ('--label-names', '--features-columns')
+    """
+    return f"--{_OTHER_NAMES.get(argument, argument.replace('_', '-'))}"
+
+
 def in_flags(message: str) -> str:
     """A message of the library with the reading arguments as the commands spell them.
 
@@ -32,7 +42,5 @@ def in_flags(message: str) -> str:
         "say --no-header with --text 0 --label-delimiter '|'"
     """
     message = message.replace("header=True", "--header").replace("header=False", "--no-header")
-    message = _ARGUMENT.sub(
-        lambda found: f"--{_OTHER_NAMES.get(found[1], found[1].replace('_', '-'))} ", message
-    )
+    message = _ARGUMENT.sub(lambda found: f"{as_flag(found[1])} ", message)
     return re.sub(r"(?<=['\"\d]), (?=--)", " ", message)  # as they are typed

@@ -1,7 +1,7 @@
 """`zlpr evaluate`: a trained model's figures on labelled data, and the labels it does worst on."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,7 +65,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--propensity",
         nargs=2,
         type=float,
-        default=(0.55, 1.5),
         metavar=("A", "B"),
         help="constants of the propensity-scored metrics (default 0.55 1.5; usual are 0.5 0.4 for "
         "Wikipedia and 0.6 2.6 for Amazon)",
@@ -83,6 +82,8 @@ def run(args: argparse.Namespace) -> None:
     given = [name for name in by_hand if getattr(args, name) is not None]
     if args.zero_bound and given:
         raise UserError(f"--zero-bound and --{given[0].replace('_', '-')}: give one of them")
+    if args.worst < 0:
+        raise UserError(f"--worst {args.worst}: expected 0 or more")
     model = load(args.model)
     decide_by_hand(model, args)
     data = _part(_read(model, args), args.part)
@@ -95,7 +96,7 @@ def run(args: argparse.Namespace) -> None:
             data,
             zero_bound=args.zero_bound,
             empty=args.empty,
-            propensity=tuple(args.propensity),
+            propensity=args.propensity,
         )
     if args.plot:
         from zlpr.cli._plots import plot_evaluation
@@ -189,17 +190,23 @@ class Evaluation:
         *,
         zero_bound: bool,
         empty: "Empty",
-        propensity: tuple[float, float] = (0.55, 1.5),
+        propensity: Sequence[float] | None = None,
     ) -> "Evaluation":
         """Predict and measure."""
         from zlpr import decoding, metrics
         from zlpr.decoding.with_ancestors import like
-        from zlpr.training.judging import frequencies_of
+        from zlpr.training.judging import MANY_LABELS, frequencies_of
 
+        constants = {} if propensity is None else dict(zip("ab", propensity, strict=True))
         try:
-            frequencies = frequencies_of(model.record.frequencies, a=propensity[0], b=propensity[1])
+            frequencies = frequencies_of(model.record.frequencies, **constants)
         except ValueError as fault:
             raise UserError(f"--propensity: {fault}") from None
+        if propensity is not None and frequencies is None:
+            raise UserError(
+                "--propensity: these metrics are of models that know how often each label was in "
+                f"training, and of {MANY_LABELS} labels or more"
+            )
         rule = like(model.decoder, decoding.create("zero")) if zero_bound else model.decoder
         figures = metrics.MetricSet(data.num_labels, empty=empty, frequencies=frequencies)
         curves = []

@@ -17,9 +17,15 @@ from zlpr._errors import UserError
 from zlpr._escape import for_spreadsheet, for_terminal
 from zlpr.cli._console import data_stream, display_width, json_text, print_table, say
 from zlpr.cli._decision import add_decision_arguments, decide_by_hand
-from zlpr.cli._flags import words
+from zlpr.cli._flags import as_flag, words
 from zlpr.cli._progress import progress
-from zlpr.cli._reading import add_reading_arguments, announce, columns_of, reading_options
+from zlpr.cli._reading import (
+    add_reading_arguments,
+    announce,
+    columns_of,
+    given_reading,
+    reading_options,
+)
 
 if TYPE_CHECKING:
     from zlpr.data import Block, Columns
@@ -250,15 +256,19 @@ def _doubt_text(texts: Sequence[str]) -> None:
 
 
 def _lines_of_input(encoding: str) -> Iterator[str]:
-    """The lines of standard input; bytes of another encoding are the user's mistake."""
+    """The lines of standard input, as those of a file: a mark of the byte order is none of theirs.
+
+    Bytes of another encoding are the user's mistake.
+    """
     from zlpr.data.files import check_encoding
 
     check_encoding("standard input", encoding)
     if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(encoding=encoding, errors="strict")
+        sys.stdin.reconfigure(encoding=encoding, errors="strict", newline="\n")
     try:
-        for line in sys.stdin:
-            yield line.rstrip("\r\n")
+        for place, line in enumerate(sys.stdin):
+            text = line.removesuffix("\n").removesuffix("\r")
+            yield text if place else text.removeprefix("\ufeff")
     except UnicodeError as fault:
         reason = fault.reason if isinstance(fault, UnicodeDecodeError) else fault
         raise UserError(
@@ -492,12 +502,25 @@ def _reading(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _doubt_flags(args: argparse.Namespace) -> None:
-    """Say so where a flag says how labels are read, of which nothing reads any here."""
-    given = [
-        f"--{name.replace('_', '-')}" for name in _OF_LABELS if getattr(args, name) is not None
-    ]
+    """Refuse flags that cannot go together, and name those that say nothing here."""
+    if args.json and (args.csv or args.raw_csv):
+        raise UserError(f"--json and --{'csv' if args.csv else 'raw-csv'}: give one of them")
+    if not args.file:
+        _refuse_flags_of_files(args)
+    of_labels = [as_flag(name) for name in _OF_LABELS if getattr(args, name) is not None]
+    if of_labels:
+        say(f"note: {', '.join(of_labels)}: for labels, and predict reads none", error=True)
+    if args.out and Path(args.out).suffix == ".csv" and not (args.csv or args.raw_csv or args.json):
+        say(f"note: {for_terminal(args.out)} gets JSON lines; --csv writes CSV", error=True)
+
+
+def _refuse_flags_of_files(args: argparse.Namespace) -> None:
+    """A table on standard input would be read line by line, whatever is said of its columns."""
+    given = [name for name in given_reading(args) if name not in (*_OF_LABELS, "encoding")]
     if given:
-        say(f"note: {', '.join(given)}: for labels, and predict reads none", error=True)
+        what = "a text is taken as it is" if args.texts else "standard input is a text per line"
+        flags = ", ".join(map(as_flag, given))
+        raise UserError(f"{flags}: for files, and {what}; give the file as --file FILE")
 
 
 def _parts(block: "Block") -> Iterator[Batch]:

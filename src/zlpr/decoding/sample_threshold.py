@@ -66,7 +66,8 @@ class SampleThreshold(SecondStage):
         mean, scale = moments(inputs, SUMMARY)
         design = np.concatenate([(inputs - mean) / scale, np.ones((len(inputs), 1))], axis=1)
         penalty = np.diag(np.append(np.ones(design.shape[1] - 1), 1e-9))
-        aims = _least_errors(data.scores, data.true)
+        told = np.isfinite(data.scores).any(axis=1)  # without a finite score no threshold is best
+        design, aims = design[told], _least_errors(data.scores[told], data.true[told])
         weights = np.linalg.solve(design.T @ design + penalty, design.T @ aims)
         self.weights, self.mean, self.scale = weights.tolist(), mean.tolist(), scale.tolist()
         above = data.scores - self._linear(inputs)[:, None]
@@ -136,11 +137,15 @@ def _summary(scores: FloatArray) -> Values:
 
 
 def _least_errors(scores: FloatArray, true: BoolArray) -> Values:
-    """Halfway between the scores where cutting costs the fewest errors, shape (samples,)."""
-    possible = scores > -np.inf
-    bounded = np.clip(scores.astype(np.float64), -1e6, 1e6)
-    lowest = np.min(bounded, axis=1, where=possible, initial=1e6, keepdims=True)
-    bounded = np.where(possible, bounded, lowest - 1)  # no cut lies below what is possible
+    """Halfway between the scores where cutting costs the fewest errors, shape (samples,).
+
+    Every sample has a finite score; infinite ones count as 1 beyond its nearest finite one.
+    """
+    possible, finite = scores > -np.inf, np.isfinite(scores)
+    limited = np.clip(scores.astype(np.float64), -1e6, 1e6)
+    lowest = np.min(limited, axis=1, where=finite, initial=1e6, keepdims=True)
+    highest = np.max(limited, axis=1, where=finite, initial=-1e6, keepdims=True)
+    bounded = np.where(finite, limited, np.where(possible, highest + 1, lowest - 1))
     order = np.argsort(-bounded, axis=1, kind="stable")
     ranked = np.take_along_axis(bounded, order, axis=1)
     hits = np.take_along_axis(true & possible, order, axis=1)

@@ -35,7 +35,7 @@ from zlpr.decoding import Rule, ZeroBound
 from zlpr.losses import registry
 from zlpr.metrics import Empty, MetricSet
 from zlpr.training.extras import Extras
-from zlpr.training.loss import bound_of
+from zlpr.training.loss import bound_of, check_mean
 from zlpr.training.trainer import MultiLabelTrainer
 
 __all__ = ["Extras", "MultiLabelTrainer", "compute_loss_func", "compute_metrics"]
@@ -56,8 +56,8 @@ def compute_loss_func(loss: str = "zlpr", **params: Any) -> LossFunction:
         **params: the loss's parameters.
 
     Raises:
-        ValueError: the loss looks at the whole batch, is another from some epoch on, or has a bound
-            to learn.
+        ValueError: the loss looks at the whole batch, is another from some epoch on, is no mean, or
+            has a bound to learn.
 
     Examples:
         >>> function = compute_loss_func("bce")
@@ -66,6 +66,7 @@ def compute_loss_func(loss: str = "zlpr", **params: Any) -> LossFunction:
         tensor(1.0397)
     """
     module = registry.create(loss, **params)
+    check_mean(module)
     if registry.info(loss).over_batch:
         raise ValueError(f"{loss} looks at the whole batch at once: use MultiLabelTrainer")
     if registry.info(loss).by_epoch:

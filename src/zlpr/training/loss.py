@@ -60,6 +60,25 @@ def create_loss(
     return loss
 
 
+def check_mean(loss: nn.Module) -> None:
+    """Refuse a loss that is no mean over samples, where the means of batches are weighed.
+
+    Examples:
+        >>> from zlpr.losses import ZLPRLoss
+        >>> check_mean(ZLPRLoss(reduction="sum"))
+        Traceback (most recent call last):
+        zlpr._errors.UserError: reduction 'sum': the means of batches are weighed here; leave it out
+    """
+    inner = getattr(loss, "loss", None)
+    reduction = getattr(loss, "reduction", "mean")
+    if isinstance(inner, nn.Module):
+        check_mean(inner)
+    elif reduction != "mean":
+        raise UserError(
+            f"reduction {reduction!r}: the means of batches are weighed here; leave it out"
+        )
+
+
 def begin_epoch(loss: nn.Module, epoch: int) -> None:
     """Tell a loss that is another from some epoch on which one begins, the first of which is 1."""
     tell = getattr(loss, "begin_epoch", None)

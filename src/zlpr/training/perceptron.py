@@ -1,5 +1,6 @@
 """The averaged perceptron for ranking labels (MMP): settings and trainer."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
     from zlpr.data import Dataset
     from zlpr.training.linear_features import ExtractedFeatures
+
+_log = logging.getLogger("zlpr.training")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +90,11 @@ class PerceptronTrainer(FeatureTrainer):
                 best = (metric, epoch, weight, bias, scores)
         assert best is not None  # noqa: S101 (there is an epoch)
         _, epoch, weight, bias, scores = best
+        if not weight.any():
+            _log.warning(
+                "mmp: no training sample has a label that another one should stand below, so that "
+                "the model has no weights and scores every sample alike"
+            )
         if inputs.scaling is not None:
             weight, bias = inputs.scaling.undo(weight, bias)
         model = PerceptronModel(

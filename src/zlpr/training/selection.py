@@ -27,12 +27,9 @@ def choose_rule(
         metric: what to choose and fit for; `config.decision_metric` where None.
     """
     metric = metric or config.decision_metric
-    if (config.threshold, config.top) != (None, None):
-        bare = decoding.ZeroBound()
-        rule = decoding.by_hand(
-            bare, decoding.Calibrator(), threshold=config.threshold, top=config.top
-        )
-        return decoding.Choice(rule, metric, (), len(validation.scores))
+    given = given_rule(config)
+    if given is not None:
+        return decoding.Choice(given, metric, (), len(validation.scores))
     names: tuple[str, ...] = (config.decode,)
     if config.decode == AUTO:
         of_candidates = isinstance(validation.scores, TopScores)
@@ -59,8 +56,16 @@ def rules_of(loss: str, *, of_candidates: bool = False) -> tuple[str, ...]:
     return tuple(name for name in names if registry.info(loss).decides or name != "zero")
 
 
+def given_rule(config: TrainingConfig) -> decoding.Rule | None:
+    """The threshold or number of labels that the settings give; None where a rule is fitted."""
+    if config.threshold is None and config.top is None:
+        return None
+    bare, threshold, top = decoding.ZeroBound(), config.threshold, config.top
+    return decoding.by_hand(bare, decoding.Calibrator(), threshold=threshold, top=top)
+
+
 def quick_rule(config: TrainingConfig) -> decoding.Rule:
-    """What decides while a model is being trained and judged many times, by scores alone."""
+    """What is fitted while a model is being trained and judged many times, by scores alone."""
     if config.decode in decoding.rules_of_scores():
         return decoding.create(config.decode)
     return decoding.create(
@@ -81,12 +86,15 @@ def choose_probabilities(
 def validation_metric(
     config: TrainingConfig, y_true: Any, y_score: NDArray[np.float32] | TopScores
 ) -> float:
-    """`config.choice_metric` on validation, with a rule fitted now where it needs label sets."""
+    """`config.choice_metric` on validation.
+
+    Where it needs label sets, the rule that the settings give decides, or one that is fitted now.
+    """
     figures = MetricSet(y_score.shape[1], empty=config.convention)
     by_scores = info(config.choice_metric).needs == "scores"
     predicted: Any = None
     if not by_scores:
-        rule = quick_rule(config).fit(
+        rule = given_rule(config) or quick_rule(config).fit(
             y_true, y_score, config.decision_metric, empty=config.convention
         )
         predicted = rule(y_score)

@@ -18,7 +18,7 @@ from zlpr._errors import UserError
 from zlpr.losses import registry
 from zlpr.training.batches import FILLER, FilledCollator, FilledRows, GlobalBatches
 from zlpr.training.extras import BatchPass, Extras, pass_over_batch
-from zlpr.training.loss import begin_epoch, bound_of
+from zlpr.training.loss import begin_epoch, bound_of, check_mean
 
 LOSS_WEIGHTS = "loss.safetensors"  # what a loss learns, beside a checkpoint's model
 
@@ -76,6 +76,7 @@ class MultiLabelTrainer(Trainer):
         elif (extras.r_drop or extras.vat) and extras.link_scale is None:
             raise UserError("r_drop and vat need the loss's link: give Extras(link_scale=…)")
         module = registry.create(loss, **(loss_params or {})) if isinstance(loss, str) else loss
+        check_mean(module)
         self.loss: nn.Module = module.to(self.args.device)
         if hasattr(self.loss, "begin_epoch"):
             self.add_callback(_EpochTeller(self.loss))

@@ -95,10 +95,12 @@ def _header(
         header = not all(numbered) or any(is_known_name(field) for field in fields)
         header = header or (not numbered and _names_numbers(fields, following))
         if not header and not numbered:
+            text, labels = _likely(fields, rows)
             raise UserError(
                 f"{file}, line 1: is this a header? None of {quote_all(fields, 8)} is a usual "
-                f"name; if it is, name the columns, as {_likely(fields, rows)}; if not, say "
-                "header=False with text=0, labels=1"
+                f"name; if it is, name the columns, as text={quote(fields[text])}, "
+                f"labels={quote(fields[labels])}; if not, say header=False with text={text}, "
+                f"labels={labels}"
             )
     if not header:
         return [f"column {number}" for number in range(len(fields))], False
@@ -115,11 +117,11 @@ def _names_numbers(fields: list[str], following: list[str]) -> bool:
     return sum(number_of(field) is not None for field in following) > 1
 
 
-def _likely(fields: list[str], rows: Iterator[Row]) -> str:
-    """Which of the columns seem to hold texts and labels, as arguments of the reader."""
+def _likely(fields: list[str], rows: Iterator[Row]) -> tuple[int, int]:
+    """The positions of the columns that seem to hold texts and labels."""
     cells = [found for _, found in itertools.islice(rows, BLOCK_ROWS) if len(found) == len(fields)]
-    text, labels = likely_roles({name: [row[i] for row in cells] for i, name in enumerate(fields)})
-    return f"text={quote(text)}, labels={quote(labels)}"
+    text, labels = likely_roles({str(i): [row[i] for row in cells] for i in range(len(fields))})
+    return int(text), int(labels)
 
 
 _SEPARATOR_LINE = re.compile(r"sep=([,;\t|])\r?", re.IGNORECASE)
