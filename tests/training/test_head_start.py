@@ -1,5 +1,6 @@
 """The head that fine-tuning starts from."""
 
+import dataclasses
 import operator
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,20 @@ def test_a_head_for_the_same_labels_is_kept(bert: Path, tmp_path: Path) -> None:
     *_, again, is_new = begin(tmp_path)
     assert not is_new
     assert torch.equal(last_layer(again).weight, last_layer(network).weight)
+
+
+@pytest.mark.parametrize("preset", ["default", "paper"])
+def test_a_head_for_as_many_other_labels_is_replaced(
+    preset: str, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, inputs, network, _ = begin(bert)
+    network.save_pretrained(tmp_path)
+    inputs.tokenizer.save_pretrained(tmp_path)
+    turned = dataclasses.replace(TRAIN, label_names=TRAIN.label_names[::-1])
+    monkeypatch.setitem(globals(), "TRAIN", turned)
+    *_, again, is_new = begin(tmp_path, preset=preset)
+    assert is_new
+    assert not torch.isclose(last_layer(again).weight, last_layer(network).weight).any()
 
 
 def test_a_loss_that_is_not_convex_starts_from_a_fit_of_zlpr(bert: Path) -> None:

@@ -163,7 +163,10 @@ def read_tokens(train: Dataset, validation: Dataset, config: TransformerConfig) 
 def _network(
     train: Dataset, config: TransformerConfig, inputs: TokenizedParts
 ) -> tuple["PreTrainedModel", bool]:
-    """The encoder with a head for the data's labels, and whether that is a new one."""
+    """The encoder with a head for the data's labels, and whether that is a new one.
+
+    A folder's own head is kept where it was made for these very labels, in this order.
+    """
     network, loading = load_network_with_report(
         argument_of(config.model),
         id2label=dict(enumerate(train.label_names)),
@@ -176,8 +179,13 @@ def _network(
         network.config.pad_token_id = inputs.tokenizer.pad_token_id
     layer = last_layer(network)
     name = next(name for name, weight in network.named_parameters() if weight is layer.weight)
-    mismatched = {entry[0] for entry in loading["mismatched_keys"]}
-    return network, name in mismatched or name in loading["missing_keys"]
+    if name in loading["missing_keys"] or name in {key for key, *_ in loading["mismatched_keys"]}:
+        return network, True
+    made_for = load_encoder_config(argument_of(config.model)).id2label
+    if tuple(made_for[index] for index in sorted(made_for)) == train.label_names:
+        return network, False
+    layer.reset_parameters()
+    return network, True
 
 
 def _checked_loss(config: TransformerConfig, train: Dataset) -> nn.Module:
