@@ -418,7 +418,8 @@ def _hinge_sum(of: Framework, cells: Cells, positive: Array, margin: float) -> A
     places = np_.where(a > 0, centred - margin, centred)
     places = np_.take_along_axis(places, order, axis=-1)
     gaps = np_.maximum(places[..., 1:] - places[..., :-1], 0.0)
-    value = np_.sum(gaps * below[..., :-1] * above[..., 1:], axis=-1)
+    # The weights first: a gap of infinite scores times one of them alone may be no number.
+    value = np_.sum(gaps * (below[..., :-1] * above[..., 1:]), axis=-1)
     most = float(np.finfo(of.dtype_name(fixed)).max)
     unit = np_.minimum(unit_of_a * unit_of_b, most)
     limit = (1 - 2.0**-20) * most / np_.maximum(unit, 1.0)
