@@ -56,7 +56,8 @@ def start_head(
     tokens; if validation finds the mean better, the network has a `pooling_layer` from here on.
 
     Returns:
-        Whether it was done: not for a network whose last layer scores tokens and not texts.
+        Whether it was done: not for a network whose last layer scores tokens and not texts, or is
+        given the same of every text.
     """
     layer = last_layer(network)
     if layer.bias is None:
@@ -67,17 +68,17 @@ def start_head(
     fit = functools.partial(_fit, network, texts, inputs.padding, train.select(rows), validation)
     settings = _settings(config)
     fitted = fit(settings)
-    if fitted is None:
-        return False
     if takes_pooling_layer(network.config):
         take_away = add_pooling_layer(network)
         pooled = fit(settings)
-        is_better = [pooled is not None and pooled[1] < fitted[1]]
+        is_better = [pooled is not None and (fitted is None or pooled[1] < fitted[1])]
         broadcast_object_list(is_better)  # machines may differ in last digits, networks may not
         if pooled is not None and is_better[0]:
             fitted = pooled
         else:
             take_away()
+    if fitted is None:
+        return False
     bound = bound_of(create_loss(config, train.labels))
     with torch.no_grad():
         layer.weight.copy_(torch.from_numpy(np.ascontiguousarray(fitted[0].weight.T)))
@@ -146,6 +147,8 @@ def _fit(
         return None
     start = solver.balance()
     check_finite(start, settings)
+    if start == 0.0:
+        return None
     loss = create_loss(settings, train.labels)
     targets = torch.from_numpy(validation.labels.toarray())
 
