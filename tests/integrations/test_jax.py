@@ -147,6 +147,19 @@ def test_a_sample_that_is_wrong_without_bound_on_both_sides_has_a_finite_loss():
     assert_same("bp_mll", scores, labels, 1e-6, log=False)
 
 
+@pytest.mark.parametrize("name", ["ranking", "warp"])
+def test_infinite_scores_that_are_right_cost_nothing(name):
+    scores = np.array([[*[5.0] * 20, np.inf, -np.inf]], np.float32)
+    assert_same(name, scores, np.arange(22)[None] < 21, 1e-6)
+
+
+@pytest.mark.parametrize("name", ["ranking", "warp"])
+def test_infinite_scores_that_are_wrong_count_by_small_weights(name):
+    scores = np.array([[*[-np.inf] * 20, *[np.inf] * 20]], np.float32)
+    weight = np.full(40, 1e-4, np.float32)
+    assert_same(name, scores, np.arange(40)[None] < 20, 1e-6, label_weight=weight)
+
+
 def test_huge_scores_have_a_hinge_with_their_equals():
     scores = np.array([[1e9, 1e9, 1e9]], np.float32)
     assert_same("ranking", scores, np.array([[True, False, False]]), 1e-6)

@@ -132,6 +132,18 @@ def test_large_scores(name: str, dtype: torch.dtype) -> None:
     assert value.item() == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.parametrize("name", ["ranking", "warp"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_infinite_scores_that_are_right_cost_nothing(name: str, dtype: torch.dtype) -> None:
+    """Gaps times the weight of twenty labels would overflow, and no negative stands above them."""
+    scores = torch.tensor([*[5.0] * 20, torch.inf, -torch.inf], dtype=dtype).requires_grad_()
+    targets = torch.arange(22) < 21
+    value = losses.info(name).function(scores, targets)
+    (slope,) = torch.autograd.grad(value, scores)
+    assert value == 0
+    assert (slope == 0).all()
+
+
 def test_memory_of_ranking_grows_with_the_labels_not_the_pairs() -> None:
     labels = 100_000
     scores = torch.randn(2, labels, requires_grad=True)

@@ -40,3 +40,10 @@ def test_the_kinds_and_their_settings_load_nothing_heavy():
 def test_only_training_chooses_a_model_by_the_data():
     with pytest.raises(UserError, match="name the model here, linear for fewer than 500 labels"):
         registry.kind_of("auto")
+
+
+@pytest.mark.parametrize("kind", ["hf", "embed", "embed-shortlist"])
+def test_a_folder_may_be_in_the_users_home(kind, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert registry.argument_of(f"{kind}:~/encoder") == str(tmp_path / "encoder")
+    assert registry.argument_of(f"{kind}:owner/encoder~2") == "owner/encoder~2"

@@ -1,6 +1,9 @@
 """The head that fine-tuning starts from."""
 
+import dataclasses
+import json
 import operator
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +82,20 @@ def test_a_head_for_the_same_labels_is_kept(bert: Path, tmp_path: Path) -> None:
     assert torch.equal(last_layer(again).weight, last_layer(network).weight)
 
 
+@pytest.mark.parametrize("preset", ["default", "paper"])
+def test_a_head_for_as_many_other_labels_is_replaced(
+    preset: str, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, inputs, network, _ = begin(bert)
+    network.save_pretrained(tmp_path)
+    inputs.tokenizer.save_pretrained(tmp_path)
+    turned = dataclasses.replace(TRAIN, label_names=TRAIN.label_names[::-1])
+    monkeypatch.setitem(globals(), "TRAIN", turned)
+    *_, again, is_new = begin(tmp_path, preset=preset)
+    assert is_new
+    assert not torch.isclose(last_layer(again).weight, last_layer(network).weight).any()
+
+
 def test_a_loss_that_is_not_convex_starts_from_a_fit_of_zlpr(bert: Path) -> None:
     config, inputs, network, _ = begin(bert, loss="dice1")
     assert start_head(network, inputs, TRAIN, VALIDATION, config)
@@ -126,6 +143,18 @@ def test_all_processes_read_what_the_first_one_finds_better(
     monkeypatch.setattr(head_start, "broadcast_object_list", of_the_first)
     assert start_head(network, inputs, TRAIN, VALIDATION, config)
     assert len(network.base_model.encoder.layer) == 1 + pools
+
+
+def test_an_encoder_that_gives_the_same_of_every_text_is_left_as_it_is(
+    still_bert: Path, tmp_path: Path
+) -> None:
+    """A decoder's first token sees itself alone."""
+    shutil.copytree(still_bert, tmp_path / "decoder")
+    file = tmp_path / "decoder" / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "is_decoder": True}))
+    config, inputs, network, _ = begin(tmp_path / "decoder")
+    assert not start_head(network, inputs, TRAIN, VALIDATION, config)
+    assert len(network.base_model.encoder.layer) == 1
 
 
 def test_the_papers_preset_starts_with_a_random_head() -> None:

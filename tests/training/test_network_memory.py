@@ -38,6 +38,16 @@ def test_more_samples_and_passes_at_a_time_take_more(bert: Path) -> None:
     assert estimate(bert, batch_size=40) == estimate(bert, batch_size=400)  # there are 40
 
 
+def test_the_fit_of_the_head_counts_where_it_takes_more_than_training(bert: Path) -> None:
+    """A small encoder with many labels, of whose scores the fit holds those of all samples."""
+    many = tiny.texts(3_000)
+    config: Any = TrainingConfig(model=f"hf:{bert}", batch_size=8)
+    taken = memory_of_fine_tuning(2_000, config, read_tokens(many, VALIDATION, config))
+    assert taken > 4 * 2 * 3_000 * 2_000  # scores and their gradient
+    random: Any = TrainingConfig(model=f"hf:{bert}", batch_size=8, preset="paper")
+    assert memory_of_fine_tuning(2_000, random, read_tokens(many, VALIDATION, random)) < taken
+
+
 def test_a_fine_tuning_that_would_not_fit_is_refused_before_it_starts(
     bert: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -238,3 +238,29 @@ def test_features_too_small_for_single_precision_are_refused_before_training():
     data = Dataset(labels=data.labels, label_names=data.label_names, features=tiny)
     with pytest.raises(UserError, match=r"feature 0 .* is nowhere above .*, too small to score"):
         fit(data, data, TrainingConfig(model="shortlist"))
+
+
+def one_far_off(size, seed, far=0.0):
+    """Features of which three decide on each label, and in the first sample one of them is far."""
+    rng = np.random.default_rng(seed)
+    labels = np.eye(20, dtype=bool)[rng.integers(0, 20, size)]
+    features = np.repeat(labels, 3, axis=1) * (rng.random((size, 60)) < 0.6)
+    features = features + (rng.random((size, 60)) < 0.08) * rng.random((size, 60))
+    features[0, 0] = max(far, features[0, 0])
+    return Dataset(
+        labels=sparse.csr_array(labels),
+        label_names=tuple(f"l{number}" for number in range(20)),
+        features=sparse.csr_array(features.astype(np.float32)),
+    )
+
+
+@pytest.mark.parametrize("far", [1e3, 1e6, 1e12])
+def test_one_sample_far_from_all_others_does_not_decide_on_the_rest(far):
+    """Not on the blend, for which validation's loss is unbounded, and not on the fit to both."""
+    train, test = one_far_off(300, seed=0), one_far_off(200, seed=1)
+    settings = TrainingConfig(model="shortlist")
+    expected = fit(train, one_far_off(80, seed=2), settings, test=test)
+    result = fit(train, one_far_off(80, seed=2, far=far), settings, test=test)
+    figures = [one.figures["test"]["micro_f1"] for one in (expected, result)]
+    assert figures[1] > figures[0] - 0.03
+    assert result.history[-1].step < 3 * expected.history[-1].step

@@ -24,6 +24,7 @@ from zlpr.losses import ZLPRLoss
 from zlpr.models.transformer import fixed_bounds, load_network
 from zlpr.training import TrainingConfig, TrainingProgress, fine_tuning, fit
 from zlpr.training.fine_tuning import fold_bound
+from zlpr.training.pooling_layer import add_pooling_layer
 from zlpr.training.transformer import ENOUGH_SAMPLES, MOST_RATE, TransformerTrainer
 
 TRAIN, VALIDATION, TEST = tiny.texts(240, seed=3), tiny.texts(60, seed=4), tiny.texts(40, seed=5)
@@ -178,6 +179,32 @@ def test_checkpoints_of_another_run_are_refused(state: Any) -> None:
         worker.run({**run, "loss": "bce", "seed": 3}, folder)
 
 
+def test_checkpoints_of_a_run_from_other_weights_are_refused(tmp_path: Path) -> None:
+    encoder = tmp_path / "encoder"
+    encoder.mkdir()
+    tiny.bert(encoder)
+    worker.run(settings(encoder), tmp_path / "state")
+    tiny.bert(encoder, seed=1)
+    with pytest.raises(UserError, match=r"another run \(different: encoder\)"):
+        worker.run(settings(encoder), tmp_path / "state")
+
+
+@pytest.mark.parametrize("pools", [True, False])
+def test_a_resumed_run_has_the_layers_that_it_began_with(
+    pools: bool, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(layers: int) -> Any:
+        return lambda network, *_: layers and add_pooling_layer(network)
+
+    run = settings(bert)
+    monkeypatch.setattr(fine_tuning, "start_head", start(pools))
+    expected = worker.run(run, tmp_path / "state")
+    newest = tmp_path / "state" / "checkpoint-8"
+    (newest / "seal.json").unlink()  # as a kill leaves it
+    monkeypatch.setattr(fine_tuning, "start_head", start(not pools))
+    assert worker.run(run, tmp_path / "state") == expected
+
+
 def test_checkpoints_hold_nothing_that_runs_when_it_is_read(state: Any) -> None:
     _, folder, _ = state
     assert not list(folder.rglob("training_args.bin"))
@@ -218,8 +245,8 @@ def test_the_papers_preset_is_adam_at_its_rate_for_its_epochs(
     seen: dict[str, Any] = {}
     run = fine_tuning._Trainer.run
 
-    def watch(self: Any) -> None:
-        run(self)
+    def watch(self: Any, *resumed: Any) -> None:
+        run(self, *resumed)
         group = self.optimizer.param_groups[0]
         seen.update(rate=group["lr"], decay=group["weight_decay"], epochs=self.state.epoch)
 
@@ -235,9 +262,9 @@ def test_a_narrow_encoder_takes_a_larger_learning_rate_unless_told(
     seen: list[float] = []
     run = fine_tuning._Trainer.run
 
-    def watch(self: Any) -> None:
+    def watch(self: Any, *resumed: Any) -> None:
         seen.append(self.args.learning_rate)
-        run(self)
+        run(self, *resumed)
 
     monkeypatch.setattr(fine_tuning._Trainer, "run", watch)
     worker.run({"model": f"hf:{bert}", "epochs": 1, "learning_rate": given})

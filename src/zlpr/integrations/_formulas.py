@@ -418,14 +418,16 @@ def _hinge_sum(of: Framework, cells: Cells, positive: Array, margin: float) -> A
     places = np_.where(a > 0, centred - margin, centred)
     places = np_.take_along_axis(places, order, axis=-1)
     gaps = np_.maximum(places[..., 1:] - places[..., :-1], 0.0)
-    value = np_.sum(gaps * below[..., :-1] * above[..., 1:], axis=-1)
     most = float(np.finfo(of.dtype_name(fixed)).max)
     unit = np_.minimum(unit_of_a * unit_of_b, most)
+    # The weights first: a gap of infinite scores times one of them alone may be no number.
+    weights = np_.minimum(below[..., :-1] * above[..., 1:] * unit, most)
+    value = np_.sum(gaps * weights, axis=-1)
     limit = (1 - 2.0**-20) * most / np_.maximum(unit, 1.0)
     slopes = np_.maximum(np_.minimum(slopes, limit), -limit)
     # Where the value is known, the scores are there for their gradient.
     linear = np_.sum(slopes * (cells.scores - fixed), axis=-1)
-    return (value + linear) * np_.squeeze(unit, axis=-1)
+    return value + linear * np_.squeeze(unit, axis=-1)
 
 
 def _in_units_of_the_largest(np_: Any, weights: Array) -> tuple[Array, Array]:

@@ -101,7 +101,8 @@ def _slopes_and_value(s: Tensor, a: Tensor, b: Tensor, margin: float) -> tuple[T
     centred = s - s.gather(-1, slopes.abs().argmax(dim=-1, keepdim=True))
     places = torch.where(a > 0, centred - margin, centred).gather(-1, order)
     gaps = places.diff(dim=-1).clamp(min=0)
-    return slopes, (gaps * below[..., :-1] * above[..., 1:]).sum(dim=-1)
+    # The weights first: a gap of infinite scores times one of them alone may be no number.
+    return slopes, (gaps * (below[..., :-1] * above[..., 1:])).sum(dim=-1)
 
 
 def _order(s: Tensor, a: Tensor, margin: float) -> Tensor:

@@ -4,6 +4,7 @@ How a kind is trained stands in `zlpr.training.registry` under the same name. No
 more than it must, so that a list of the kinds costs nothing.
 """
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -185,11 +186,13 @@ def kind_of(model: str) -> ModelKind:
 def argument_of(model: str) -> str:
     """What stands behind the colon of a model's name; empty where nothing does.
 
+    A `~` at its beginning is the user's home, which no shell puts there behind a colon.
+
     Examples:
         >>> argument_of("hf:./encoder:2")
         './encoder:2'
     """
-    return model.partition(":")[2]
+    return os.path.expanduser(model.partition(":")[2])  # noqa: PTH111 (a name stays as it is)
 
 
 def saved_as(name: str) -> ModelKind:

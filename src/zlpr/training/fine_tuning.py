@@ -40,6 +40,7 @@ from zlpr.models.transformer import (
     TransformerModel,
     last_layer,
     load_encoder_config,
+    load_network,
     load_network_with_report,
     load_tokenizer,
     quiet,
@@ -94,18 +95,17 @@ def train_transformer(
         network, has_new_head = _network(train, config, inputs)
         check_bound(network, loss)
         arguments = _arguments(config, int(getattr(network.config, "hidden_size", 0)))
-        if has_new_head and RECIPES[config.preset].head_first:
-            start_head(network, inputs, train, validation, config)
         with _run_folder(checkpoint) as folder:
             arguments.output_dir = str(folder)
-            if checkpoint is not None:
-                with PartialState().main_process_first():
-                    versions = {"transformers": transformers.__version__}
-                    checkpoints.claim(checkpoint, {**run, **versions})
+            resumed = None if checkpoint is None else _resumed(checkpoint, run)
+            if resumed is not None:  # it may have a layer more than the encoder it began with
+                network = load_network(str(resumed), use_safetensors=True, local_files_only=True)
+            elif has_new_head and RECIPES[config.preset].head_first:
+                start_head(network, inputs, train, validation, config)
             data = inputs.labelled(train, validation)
             trainer = _Trainer.of(network, data, loss, arguments, config, checkpoint is not None)
             trainer.add_callback(_Reporter(config, progress))
-            trainer.run()
+            trainer.run(resumed)
         network = trainer.finished_network()
     return _trained(network, inputs, train, trainer.state, config)
 
@@ -163,7 +163,10 @@ def read_tokens(train: Dataset, validation: Dataset, config: TransformerConfig) 
 def _network(
     train: Dataset, config: TransformerConfig, inputs: TokenizedParts
 ) -> tuple["PreTrainedModel", bool]:
-    """The encoder with a head for the data's labels, and whether that is a new one."""
+    """The encoder with a head for the data's labels, and whether that is a new one.
+
+    A folder's own head is kept where it was made for these very labels, in this order.
+    """
     network, loading = load_network_with_report(
         argument_of(config.model),
         id2label=dict(enumerate(train.label_names)),
@@ -176,8 +179,13 @@ def _network(
         network.config.pad_token_id = inputs.tokenizer.pad_token_id
     layer = last_layer(network)
     name = next(name for name, weight in network.named_parameters() if weight is layer.weight)
-    mismatched = {entry[0] for entry in loading["mismatched_keys"]}
-    return network, name in mismatched or name in loading["missing_keys"]
+    if name in loading["missing_keys"] or name in {key for key, *_ in loading["mismatched_keys"]}:
+        return network, True
+    made_for = load_encoder_config(argument_of(config.model)).id2label
+    if tuple(made_for[index] for index in sorted(made_for)) == train.label_names:
+        return network, False
+    layer.reset_parameters()
+    return network, True
 
 
 def _checked_loss(config: TransformerConfig, train: Dataset) -> nn.Module:
@@ -278,6 +286,25 @@ def _run_folder(checkpoint: Path | None) -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+def _resumed(folder: Path, run: Mapping[str, Any]) -> Path | None:
+    """The run's newest whole checkpoint as its main process finds it; None where it begins.
+
+    What cannot be used is cleared away.
+
+    Raises:
+        UserError: the folder is another run's.
+    """
+    state = PartialState()
+    with state.main_process_first():
+        checkpoints.claim(folder, {**run, "transformers": transformers.__version__})
+    found: list[Path | None] = [None]
+    if state.is_main_process:
+        found = [checkpoints.latest(folder)]
+        checkpoints.remove_newer(folder, found[0])
+    checkpoint: Path | None = broadcast_object_list(found)[0]
+    return checkpoint
+
+
 @contextlib.contextmanager
 def _repeatable(seed: int) -> Iterator[None]:
     """Seed every generator, and leave the caller's as they were."""
@@ -336,10 +363,9 @@ class _Trainer(MultiLabelTrainer):
         logs["seconds"] = self.earlier_seconds + time.perf_counter() - self.started
         super().log(logs, start_time)
 
-    def run(self) -> None:
-        """Train, from the newest whole checkpoint if there is one, to the best epoch's weights."""
+    def run(self, checkpoint: Path | None) -> None:
+        """Train, from a checkpoint where there is one, to the best epoch's weights."""
         self.started, self.earlier_seconds = time.perf_counter(), 0.0
-        checkpoint = self._checkpoint_to_resume()
         if checkpoint is not None:
             self.earlier_seconds = checkpoints.seconds(checkpoint)
         try:
@@ -369,16 +395,6 @@ class _Trainer(MultiLabelTrainer):
     @property
     def _folder(self) -> Path:
         return Path(str(self.args.output_dir))
-
-    def _checkpoint_to_resume(self) -> Path | None:
-        """What the main process finds; it also clears away what cannot be used."""
-        found: list[Path | None] = [None]
-        if self.accelerator.is_main_process and not self.args.save_only_model:
-            folder = self._folder
-            found = [checkpoints.latest(folder)]
-            checkpoints.remove_newer(folder, found[0])
-        checkpoint: Path | None = broadcast_object_list(found)[0]
-        return checkpoint
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         folder = self._folder / f"checkpoint-{self.state.global_step}"

@@ -29,7 +29,7 @@ from zlpr.training.linear_features import ExtractedFeatures, Scaling
 from zlpr.training.loss import bound_of, check_finite, create_loss
 from zlpr.training.pooling_layer import add_pooling_layer, takes_pooling_layer
 from zlpr.training.regularisation import MOST_VALUES, RATIO, FittedLayer, fit_layer
-from zlpr.training.solvers import WholeData, choose_solver
+from zlpr.training.solvers import WholeData, choose_solver, memory_of_fit
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -56,33 +56,56 @@ def start_head(
     tokens; if validation finds the mean better, the network has a `pooling_layer` from here on.
 
     Returns:
-        Whether it was done: not for a network whose last layer scores tokens and not texts.
+        Whether it was done: not for a network whose last layer scores tokens and not texts, or is
+        given the same of every text.
     """
     layer = last_layer(network)
     if layer.bias is None:
         return False
-    count = min(len(train), MOST_SAMPLES, max(1, MOST_CELLS // train.num_labels))
+    count = samples_of_start(len(train), train.num_labels)
     rows = np.sort(np.random.default_rng(config.seed).permutation(len(train))[:count])
     texts = inputs.train.select(rows), inputs.validation
     fit = functools.partial(_fit, network, texts, inputs.padding, train.select(rows), validation)
     settings = _settings(config)
     fitted = fit(settings)
-    if fitted is None:
-        return False
     if takes_pooling_layer(network.config):
         take_away = add_pooling_layer(network)
         pooled = fit(settings)
-        is_better = [pooled is not None and pooled[1] < fitted[1]]
+        is_better = [pooled is not None and (fitted is None or pooled[1] < fitted[1])]
         broadcast_object_list(is_better)  # machines may differ in last digits, networks may not
         if pooled is not None and is_better[0]:
             fitted = pooled
         else:
             take_away()
+    if fitted is None:
+        return False
     bound = bound_of(create_loss(config, train.labels))
     with torch.no_grad():
         layer.weight.copy_(torch.from_numpy(np.ascontiguousarray(fitted[0].weight.T)))
         layer.bias.copy_(torch.from_numpy(fitted[0].bias) + bound.cpu())
     return True
+
+
+def samples_of_start(num_samples: int, num_labels: int) -> int:
+    """Of so many training samples those that the head is fitted to.
+
+    Examples:
+        >>> samples_of_start(500, 28), samples_of_start(10**6, 28), samples_of_start(10**6, 2**20)
+        (500, 20000, 32)
+    """
+    return min(num_samples, MOST_SAMPLES, max(1, MOST_CELLS // num_labels))
+
+
+def memory_of_start(num_samples: int, width: int, num_labels: int) -> int:
+    """Bytes that the fit of the head takes, what it is given among them, by an estimate.
+
+    Args:
+        num_samples: of the training part.
+        width: of the encoder.
+        num_labels: of the head.
+    """
+    given = np.broadcast_to(np.float32(0), (samples_of_start(num_samples, num_labels), width))
+    return 2 * given.size * 4 + memory_of_fit(given, num_labels)  # as read, and scaled
 
 
 def _settings(config: "TransformerConfig") -> Any:
@@ -124,6 +147,8 @@ def _fit(
         return None
     start = solver.balance()
     check_finite(start, settings)
+    if start == 0.0:
+        return None
     loss = create_loss(settings, train.labels)
     targets = torch.from_numpy(validation.labels.toarray())
 

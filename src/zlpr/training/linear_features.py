@@ -136,6 +136,16 @@ class Scaling:
             return scaled
         return np.asarray((features - self.shift) / self.scale, dtype=np.float32)
 
+    def widened(self, scaled: Any) -> "tuple[Scaling, Any]":
+        """The scaling of sparse features with other samples among them, and those as it has them.
+
+        Args:
+            scaled: what `apply` gave of all samples.
+        """
+        factor = np.maximum(_spread(scaled, self.shift), 1.0).astype(np.float32)
+        further = Scaling(self.shift, factor)
+        return Scaling(self.shift, self.scale * factor), further.apply(scaled)
+
     def undo(
         self, weight: NDArray[np.float32], bias: NDArray[np.float32]
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

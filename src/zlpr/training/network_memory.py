@@ -8,14 +8,15 @@ import torch
 from zlpr._errors import UserError
 from zlpr.models.registry import argument_of
 from zlpr.models.transformer import cannot_load, load_encoder_config, quiet
+from zlpr.training.head_start import memory_of_start
 from zlpr.training.pooling_layer import takes_pooling_layer
 from zlpr.training.transformer import RECIPES, TransformerConfig
 
 if TYPE_CHECKING:
     from zlpr.training.fine_tuning import TokenizedParts
 
-# Of each parameter: itself, its gradient, and Adam's two means.
-BYTES_A_PARAMETER = 16
+# Of each parameter: itself, its gradient, and Adam's two means; before training itself alone.
+BYTES_A_PARAMETER, BYTES_A_WEIGHT = 16, 4
 # What the backward pass needs of each token in each layer: so many bytes for each hidden unit, and
 # so many for each pair of an attention head and another token (measured: `bench/memory.py`).
 BYTES_A_UNIT, BYTES_A_HEAD = 120, 13
@@ -38,16 +39,23 @@ def memory_of_fine_tuning(
         return 0
     name = argument_of(config.model)
     encoder = load_encoder_config(name)
-    if RECIPES[config.preset].head_first and takes_pooling_layer(encoder):
+    head_first = RECIPES[config.preset].head_first
+    if head_first and takes_pooling_layer(encoder):
         encoder.num_hidden_layers += 1
     batch = config.batch_size or RECIPES[config.preset].batch_size
     processes = int(os.environ.get("WORLD_SIZE", "1"))
     samples = min(-(-batch // (config.accumulation_steps * processes)), len(inputs.train))
     passes = 1 + bool(config.r_drop) + bool(config.vat)
     longest = int(inputs.train.lengths.max(initial=0))
-    return BYTES_A_PARAMETER * count_parameters(name, num_labels, encoder) + passes * (
+    parameters = count_parameters(name, num_labels, encoder)
+    training = BYTES_A_PARAMETER * parameters + passes * (
         samples * longest * bytes_of_token(encoder, longest)
     )
+    if not head_first:
+        return training
+    width = int(getattr(encoder, "hidden_size", 0) or 0)
+    start = BYTES_A_WEIGHT * parameters + memory_of_start(len(inputs.train), width, num_labels)
+    return max(training, start)
 
 
 def bytes_of_token(encoder: Any, length: int) -> int:

@@ -57,6 +57,8 @@ FEWEST_FEATURES, FEWEST_NEGATIVES = 30, 10
 REGULARISATION, WEAKER, STRONGER = 0.1, (0.03, 0.01), (0.3, 1.0, 3.0, 10.0)
 # How firmly weights and centroids keep to their own sum where validation has few samples.
 BLEND_PENALTY = 1.0
+# What share of the metric a blend may lose to the weights alone before it counts as led astray.
+CLEAR_LOSS = 0.1
 # How firmly a sample's length counts nothing where lengths differ too little to tell.
 LENGTH_PENALTY = 1.0
 
@@ -103,16 +105,19 @@ def train_shortlist(
     fit = _Fit(samples, config, lift, SavedSolutions(checkpoint, "path"), workers)
     best = _best(fit, _Unseen(unseen, fit, count), tell)
     recall = recall_of(best.scores.labels, validation.labels)
-    weight, bias = best.weight, best.bias
+    weight, bias, scaling = best.weight, best.bias, inputs.scaling
     if config.refit:
         labels = sparse.vstack([train.labels, validation.labels], format="csr")
         del fit, samples, weight, bias  # which would take their memory twice
         best = replace(best, weight=None)
-        both = with_names(Samples.of(inputs.both, labels), names)
+        joined = inputs.both
+        if scaling is not None:  # by the training part alone one sample may outweigh all others
+            scaling, joined = scaling.widened(joined)
+        both = with_names(Samples.of(joined, labels), names)
         fit = _Fit(both, config, lift, SavedSolutions(checkpoint, "both"), workers)
         weight, bias = fit.layer(fit.solve(best.regularisation, tell))
         tell.line("training and validation part", fit.value, fit.iterations, None)
-        del both
+        del both, joined
     fit.forget_kernel()
     model = build(
         train.label_names,
@@ -124,8 +129,8 @@ def train_shortlist(
         record=TrainingRecord(loss=config.loss),
         length_weight=best.blend.length_weight_of(fit),
     )
-    if inputs.scaling is not None:
-        model = _unscaled(model, inputs.scaling.scale)
+    if scaling is not None:
+        model = _unscaled(model, scaling.scale)
     return Trained(
         model=model,
         history=tuple(tell.history),
@@ -163,9 +168,13 @@ class _Unseen:
         """How much the centroids count beside the weights, and the scores of both together."""
         parts = (learned, self.prior, self.lengths)
         blend = Blend.of(loss, self.cells, *(part[self.order] for part in parts))
+        return blend, self.scores(blend(*parts))
+
+    def scores(self, of_candidates: Vector) -> TopScores:
+        """The scores of candidates by their samples."""
         scores = np.full(self.named.shape, -np.inf, dtype=np.float32)
-        scores[self.rows, self.places] = blend(*parts)
-        return blend, TopScores(self.named, scores, self.truth.shape[1])
+        scores[self.rows, self.places] = of_candidates
+        return TopScores(self.named, scores, self.truth.shape[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,10 +209,27 @@ def _attempt(fit: "_Fit", unseen: _Unseen, regularisation: float, tell: "_Teller
     """Fit at a regularisation, and judge it."""
     weight, bias = fit.layer(fit.solve(regularisation, tell))
     learned = unseen.products(weight) + bias[unseen.labels] + fit.of_length * unseen.lengths
-    blend, scores = unseen.blend(fit.loss, learned)
-    metric = validation_metric(fit.config, unseen.truth, scores)
+    blend, scores, metric = _judged_blend(fit, unseen, learned)
     tell.line(f"regularisation {regularisation:g}", fit.value, fit.iterations, metric)
     return _Attempt(regularisation, metric, weight, bias, blend, scores)
+
+
+def _judged_blend(
+    fit: "_Fit", unseen: _Unseen, learned: Vector
+) -> "tuple[Blend, TopScores, float]":
+    """The blend, its scores and their metric; the weights alone where these are clearly better.
+
+    The loss has no bound, so that one sample far from all others may decide on the blend.
+    """
+    name = fit.config.choice_metric
+    blend, scores = unseen.blend(fit.loss, learned)
+    metric = validation_metric(fit.config, unseen.truth, scores)
+    plain = unseen.scores(learned)
+    alone = validation_metric(fit.config, unseen.truth, plain)
+    is_clear = abs(alone - metric) > CLEAR_LOSS * max(abs(alone), abs(metric))
+    if is_clear and is_better(name, alone, metric):
+        return Blend(1.0, 0.0, 0.0, 0.0), plain, alone
+    return blend, scores, metric
 
 
 @dataclass(frozen=True)

@@ -274,6 +274,8 @@ class TransformerTrainer(ModelTrainer):
         """Fine-tune, from the run's last checkpoint where there is one."""
         from zlpr.training.fine_tuning import train_transformer
 
+        if checkpoint is not None:
+            run = {**run, "encoder": self.fingerprint(config.model)}
         return train_transformer(
             train, validation, config, inputs, run=run, checkpoint=checkpoint, progress=progress
         )
