@@ -154,7 +154,7 @@ class Scaling:
         return plain, np.asarray(bias - self.shift @ plain, dtype=np.float32)
 
 
-def _spread(features: Any, shift: NDArray[np.float64]) -> NDArray[np.float64]:
+def _spread(features: Any, shift: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
     """The largest absolute value of sparse features, the deviation of dense ones from a point."""
     if _is_sparse(features):
         largest: NDArray[np.float64] = abs(features).max(axis=0).toarray().astype(np.float64)
