@@ -11,7 +11,7 @@ a process of its own with one thread, whose processor time by step and peak of m
 
 A size that has a record is not run again, and a training that was stopped goes on from the last
 penalty that it had tried. `table` prints what was found, and the time of each size over what
-n log n would make of the one before.
+n log n would make of the smallest; `--figure` draws it.
 """
 
 import argparse
@@ -179,6 +179,39 @@ def read(out: Path) -> list[dict[str, Any]]:
     return sorted(records, key=lambda record: int(record["size"]))
 
 
+def usual_time(first: dict[str, Any], size: int) -> float:
+    """What training would take if it grew as n log n from the smallest size on."""
+    smallest, seconds = first["size"], first["steps"]["train"]["cpu"]
+    return float(seconds * size * math.log(size) / (smallest * math.log(smallest)))
+
+
+def draw_figure(records: Sequence[dict[str, Any]], path: Path) -> None:
+    """Time and memory by size, on logarithmic axes, beside n log n."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    from zlpr._palette import BLUE, GREY
+
+    sizes = [record["size"] for record in records]
+    trained = [record["steps"]["train"] for record in records]
+    figure, (time_axis, memory_axis) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
+    usual = [usual_time(records[0], size) for size in sizes]
+    time_axis.loglog(sizes, usual, color=GREY, linestyle="--", label="n log n")
+    time_axis.loglog(sizes, [step["cpu"] for step in trained], "o-", color=BLUE, label="training")
+    time_axis.set_ylabel("seconds of one processor")
+    time_axis.legend(frameon=False)
+    memory_axis.loglog(sizes, [step["peak"] / 1e9 for step in trained], "o-", color=BLUE)
+    memory_axis.set_ylabel("peak of memory, GB")
+    for axis in (time_axis, memory_axis):
+        axis.set_xlabel("labels, and as many samples")
+        axis.spines[["top", "right"]].set_visible(False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110, metadata={"Software": None})
+    plt.close(figure)
+
+
 def table(records: Sequence[dict[str, Any]]) -> str:
     """Markdown: what each size took, and how that grew."""
     lines = [
@@ -186,17 +219,13 @@ def table(records: Sequence[dict[str, Any]]) -> str:
         "| model, GB | recall | P@1 | P@5 |",
         "|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
-    before: tuple[int, float] | None = None
     for record in records:
         size, seconds = record["size"], record["steps"]["train"]["cpu"]
-        grown = "–"
-        if before is not None:
-            usual = size * math.log(size) / (before[0] * math.log(before[0]))
-            grown = f"{seconds / before[1] / usual:.2f}"
-        before = (size, seconds)
+        grown = seconds / usual_time(records[0], size)
         figures = record["figures"]
         lines.append(
-            f"| {size:,} | {seconds:,.0f}{' (resumed)' if record['resumed'] else ''} | {grown} "
+            f"| {size:,} | {seconds:,.0f}{' (resumed)' if record['resumed'] else ''} "
+            f"| {grown:.2f} "
             f"| {1000 * record['steps']['predict']['cpu'] / TEST:.2f} "
             f"| {record['steps']['train']['peak'] / 1e9:.1f} | {record['model_bytes'] / 1e9:.2f} "
             f"| {100 * figures['recall_of_candidates']:.1f} "
@@ -214,6 +243,7 @@ def main() -> None:
         step.add_argument("out", type=Path)
     steps.choices["run"].add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
     steps.choices["one"].add_argument("size", type=int)
+    steps.choices["table"].add_argument("--figure", type=Path)
     args = parser.parse_args()
     if args.step == "run":
         run(args.out, args.sizes)
@@ -221,7 +251,10 @@ def main() -> None:
         found = run_size(args.size, args.out)
         write_text(args.out / f"{args.size}.json", json.dumps(found, indent=1) + "\n")
     else:
-        print(table(read(args.out)))
+        records = read(args.out)
+        print(table(records))
+        if args.figure:
+            draw_figure(records, args.figure)
 
 
 if __name__ == "__main__":

@@ -272,10 +272,10 @@ def label_groups(
     starts = np.concatenate([[0], np.flatnonzero(np.diff(labels)) + 1, [len(labels)]])
     entries = np.concatenate([[0], np.cumsum(np.diff(features.indptr)[rows], dtype=np.int64)])
     number = np.repeat(np.arange(len(starts) - 1, dtype=np.int32), np.diff(starts))
+    held = entries[starts]  # before each label
     label = 0
     while label < len(starts) - 1:
-        room = entries[starts[label]] + GROUP_ENTRIES
-        last = int(np.searchsorted(entries[starts], room, side="right")) - 1
+        last = int(np.searchsorted(held, held[label] + GROUP_ENTRIES, side="right")) - 1
         last = min(max(last, label + 1), label + most, len(starts) - 1)
         cells = slice(starts[label], starts[last])
         yield int(starts[label]), int(starts[last]), number[cells] - np.int32(label)
