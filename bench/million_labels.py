@@ -191,6 +191,7 @@ def draw_figure(records: Sequence[dict[str, Any]], path: Path) -> None:
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
+    from matplotlib.ticker import LogLocator, NullFormatter
 
     from zlpr._palette import BLUE, GREY
 
@@ -206,6 +207,11 @@ def draw_figure(records: Sequence[dict[str, Any]], path: Path) -> None:
     memory_axis.set_ylabel("peak of memory, GB")
     for axis in (time_axis, memory_axis):
         axis.set_xlabel("labels, and as many samples")
+        axis.set_xticks(sizes, [f"{size:,}" for size in sizes])
+        for side in (axis.xaxis, axis.yaxis):
+            side.set_minor_formatter(NullFormatter())
+        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.yaxis.set_major_formatter("{x:,g}")
         axis.spines[["top", "right"]].set_visible(False)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110, metadata={"Software": None})
