@@ -4,6 +4,7 @@ import torch
 from scipy import sparse
 
 from zlpr.losses import registry
+from zlpr.models.mixed_matrix import MixedMatrix
 from zlpr.training import objective as module
 from zlpr.training.objective import LinearObjective
 
@@ -40,6 +41,48 @@ def test_value_and_gradient_are_those_of_the_formula(name, dense, monkeypatch):
         value, found = ours(parameters, 0.7)
         assert value == pytest.approx(expected, rel=1e-5)
         torch.testing.assert_close(found.double(), gradient, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("rows", [4, 7, 256])
+def test_rows_of_a_triangle_are_multiplied_up_to_their_end(rows, monkeypatch):
+    """The dense columns beside it are whole, and so is the one sample without a feature."""
+    monkeypatch.setattr(module, "ROWS_OF_A_PIECE", rows)
+    X, Y, parameters = problem(samples=20, features=15)
+    triangle = np.tril(np.random.default_rng(1).normal(size=(20, 11))).astype(np.float32)
+    triangle[3] = 0.0
+    beside = X.toarray()[:, :4]
+    loss = registry.create("zlpr", reduction="none")
+    ours = LinearObjective(MixedMatrix(triangle, beside), Y, loss)
+    value, found = ours(parameters, 0.7)
+    dense = sparse.csr_array(np.concatenate([triangle, beside], axis=1))
+    expected, gradient = naive(dense, Y, parameters, "zlpr", 0.7)
+    assert value == pytest.approx(expected, rel=1e-5)
+    torch.testing.assert_close(found.double(), gradient, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["zlpr", "hbm", "asymmetric", "warp"])
+def test_lines_have_the_objective_and_its_gradient_from_end_to_end(name):
+    X, Y, parameters = problem()
+    ours = LinearObjective(X, Y, registry.create(name, reduction="none"), torch.zeros(5))
+    along = ours.on_lines(0.7)
+    generator = torch.Generator().manual_seed(0)
+    for accepted in (0.5, 0.1, 1.0):  # the second and third go on from what the first one knows
+        direction = torch.randn(parameters.shape, generator=generator)
+        trial = along(parameters, direction)
+        for length in (1.0, 0.3):  # looked at and left
+            expected, _ = ours(parameters - length * direction, 0.7)
+            assert trial(length)[0] == pytest.approx(expected, rel=1e-5)
+        value, gradient_at = trial(accepted)
+        parameters = parameters - accepted * direction
+        expected, gradient = ours(parameters, 0.7)
+        assert value == pytest.approx(expected, rel=1e-5)
+        torch.testing.assert_close(gradient_at(parameters), gradient, rtol=1e-4, atol=1e-4)
+
+
+def test_scores_of_many_cells_are_not_held_for_lines(monkeypatch):
+    monkeypatch.setattr(module, "BLOCK_CELLS", 60)
+    X, Y, _ = problem()
+    assert LinearObjective(X, Y, registry.create("zlpr", reduction="none")).on_lines(1.0) is None
 
 
 def test_the_start_has_the_best_biases_without_weights():

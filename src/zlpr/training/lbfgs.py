@@ -18,6 +18,15 @@ from torch import Tensor
 Function = Callable[[Tensor], tuple[float, Tensor]]
 """From parameters to a value and its gradient, a tensor of its own."""
 
+Trial = Callable[[float], tuple[float, Callable[[Tensor], Tensor]]]
+"""From a length to the value there, and to what gives the gradient once the step is taken.
+
+That is called at most once, before any other line is asked for, with the parameters there.
+"""
+
+Along = Callable[[Tensor, Tensor], Trial]
+"""From parameters and a direction to the function at `parameters - length * direction`."""
+
 # Gains below this share of the value are rounding.
 PRECISION = 1e-8
 # Iterations over which gains are averaged.
@@ -75,6 +84,7 @@ def minimise(
     max_iterations: int = 100,
     memory: int = 10,
     callback: Callable[[Step], None] | None = None,
+    along: Along | None = None,
 ) -> Minimum:
     """Minimise a function that gives its value and gradient.
 
@@ -97,6 +107,8 @@ def minimise(
         max_iterations: at most so many steps.
         memory: how many past steps to keep; each takes twice the parameters' memory.
         callback: called after each iteration.
+        along: the function along a line, where that has a quicker way than one evaluation after
+            the other; None evaluates it.
 
     Examples:
         >>> def bowl(x):
@@ -105,6 +117,7 @@ def minimise(
         tensor([3., 3.])
     """
     parameters = start.clone()
+    along = along or _evaluated(function)
     value, gradient = function(parameters)
     reference = value if reference is None else reference
     pairs: deque[_Pair] = deque(maxlen=memory)
@@ -118,7 +131,7 @@ def minimise(
         if not slope < 0:
             converged = True
             break
-        found = _search(function, parameters, direction, value, slope)
+        found = _search(along(parameters, direction), parameters, direction, value, slope)
         evaluations += found.evaluations
         if found.gradient is None:
             converged = not pairs  # no way down even along the gradient itself
@@ -210,18 +223,31 @@ class _Found(NamedTuple):
     evaluations: int
 
 
+def _evaluated(function: Function) -> Along:
+    """The function along lines, evaluated with its gradient wherever it is looked at."""
+
+    def along(parameters: Tensor, direction: Tensor) -> Trial:
+        def trial(length: float) -> tuple[float, Callable[[Tensor], Tensor]]:
+            value, gradient = function(parameters + direction * -length)
+            return value, lambda _: gradient
+
+        return trial
+
+    return along
+
+
 def _search(
-    function: Function, parameters: Tensor, direction: Tensor, value: float, slope: float
+    trial: Trial, parameters: Tensor, direction: Tensor, value: float, slope: float
 ) -> _Found:
     """Backtrack along a descent direction until the value falls enough (Armijo)."""
     length, evaluations = 1.0, 0
     while length > SMALLEST_STEP:
-        step = direction * -length
-        candidate = parameters + step
-        new_value, gradient = function(candidate)
+        new_value, gradient_at = trial(length)
         evaluations += 1
         if math.isfinite(new_value) and new_value <= value + 1e-4 * length * slope:
-            return _Found(candidate, step, new_value, gradient, evaluations)
+            step = direction * -length
+            there = parameters + step
+            return _Found(there, step, new_value, gradient_at(there), evaluations)
         length *= _shrink(value, slope * length, new_value)
     return _Found(parameters, direction, value, None, evaluations)
 

@@ -1,10 +1,10 @@
 """The linear model's training objective over the whole data, with its gradient."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,12 +14,15 @@ from torch import Tensor, nn
 
 from zlpr.models.features import Matrix
 from zlpr.models.mixed_matrix import MixedMatrix
-from zlpr.training.lbfgs import dot, minimise
+from zlpr.training.lbfgs import Trial, dot, minimise
 
 Weights = NDArray[np.float64]
 
 # Scores of so many cells are held at a time (64 MB); the sum over blocks is exact all the same.
 BLOCK_CELLS = 2**24
+# Of a dense matrix with zeros at the ends of its rows so many rows are multiplied at a time, unless
+# what they hold is more than this share of all.
+ROWS_OF_A_PIECE, MOST_OF_A_TRIANGLE = 256, 0.8
 # Cells of distinct label sets that the starting point is computed from.
 PATTERN_CELLS = 2**22
 # Finite differences of the loss's gradient: the step, and how many random directions.
@@ -28,18 +31,56 @@ _STEP, _DIRECTIONS = 1e-2, 8
 
 @dataclass(frozen=True)
 class _Columns:
-    """Features of one kind: where they stand among all, their values, and these transposed."""
+    """Features of one kind, cut into rows that are as long as what they hold.
+
+    A row of a triangular matrix ends at its diagonal: half of a product with it is with zeros.
+
+    Attributes:
+        place: where the columns stand among all.
+        pieces: consecutive rows up to their last column that is not zero, and these transposed.
+    """
 
     place: slice
-    features: Tensor
-    transposed: Tensor
+    pieces: tuple[tuple[slice, Tensor, Tensor], ...]
 
     @classmethod
     def of(cls, place: slice, part: Any) -> "_Columns":
         features = as_tensor(part)
-        # A sparse product needs its own copy; a dense one reads the same numbers the other way.
-        is_dense = features.layout == torch.strided
-        return cls(place, features, features.T if is_dense else as_tensor(part.T))
+        if features.layout == torch.strided:
+            return cls(place, tuple(_rows_as_long_as_they_are(features)))
+        # A sparse product skips zeros, and needs its own copy.
+        return cls(place, ((slice(0, len(features)), features, as_tensor(part.T)),))
+
+    def add_scores(self, weight: Tensor, scores: Tensor) -> None:
+        """Add `x W` to the scores of every sample."""
+        for rows, features, _ in self.pieces:
+            of_rows = scores[rows]
+            torch.addmm(of_rows, features, self._seen(weight, features), out=of_rows)
+
+    def add_gradient(self, slopes: Tensor, gradient: Tensor) -> None:
+        """Add `X' G` to the gradient, in its place: a sum of two products takes more memory."""
+        for rows, features, transposed in self.pieces:
+            of_weights = self._seen(gradient, features)
+            torch.addmm(of_weights, transposed, slopes[rows], out=of_weights)
+
+    def _seen(self, weight: Tensor, features: Tensor) -> Tensor:
+        """The weights of the columns that some rows have."""
+        return weight[self.place.start : self.place.start + features.shape[1]]
+
+
+def _rows_as_long_as_they_are(features: Tensor) -> Iterator[tuple[slice, Tensor, Tensor]]:
+    """Dense rows, so many at a time, without the zeros at their common end; one piece if none."""
+    rows, columns = features.shape
+    ends = []
+    for first in range(0, rows, ROWS_OF_A_PIECE):
+        held = features[first : first + ROWS_OF_A_PIECE].any(0).nonzero()
+        ends.append(int(held[-1]) + 1 if len(held) else 0)
+    if sum(ends) > MOST_OF_A_TRIANGLE * len(ends) * columns:
+        yield slice(0, rows), features, features.T
+        return
+    for piece, end in enumerate(ends):
+        here = slice(piece * ROWS_OF_A_PIECE, min((piece + 1) * ROWS_OF_A_PIECE, rows))
+        yield here, features[here, :end], features[here, :end].T
 
 
 @dataclass(frozen=True)
@@ -50,13 +91,55 @@ class _TrainingBlock:
     targets: Tensor
     weights: Tensor | None
 
-    def scores(self, weight: Tensor, bias: Tensor) -> Tensor:
+    def scores(self, parameters: Tensor) -> Tensor:
         """`x W + b` of every sample."""
-        first, *others = self.columns
-        scores = torch.mm(first.features, weight[first.place])
-        for columns in others:
-            scores.addmm_(columns.features, weight[columns.place])
-        return scores.add_(bias)
+        scores = parameters[-1].repeat(len(self.targets), 1)
+        for columns in self.columns:
+            columns.add_scores(parameters, scores)
+        return scores
+
+    def loss(self, loss: nn.Module, scores: Tensor) -> "_Loss":
+        """The samples' loss at these scores."""
+        return _Loss.of(loss, scores, self.targets, self.weights)
+
+    def add_gradient(self, slopes: Tensor, gradient: Tensor) -> None:
+        """Add the loss's gradient in weights and biases, given that in the scores."""
+        for columns in self.columns:
+            columns.add_gradient(slopes, gradient)
+        gradient[-1] += slopes.sum(0)
+
+
+class _Loss(NamedTuple):
+    """The loss of samples, each its own, and the scores that it is of."""
+
+    values: Tensor
+    scores: Tensor
+
+    @classmethod
+    def of(
+        cls, loss: nn.Module, scores: Tensor, targets: Tensor, weights: Tensor | None
+    ) -> "_Loss":
+        scores.requires_grad_()
+        with torch.enable_grad():
+            return cls(loss(scores, targets, sample_weight=weights), scores)
+
+    def sum(self) -> float:
+        """In double precision."""
+        return float(self.values.detach().sum(dtype=torch.float64))
+
+    def slopes(self) -> Tensor:
+        """The gradient of the sum in the scores; to be asked for once."""
+        with torch.enable_grad():
+            (slopes,) = torch.autograd.grad(self.values.sum(), self.scores)
+        return slopes
+
+
+class _Known(NamedTuple):
+    """Where a search is, the scores there and the weights' squared length."""
+
+    parameters: Tensor
+    scores: Tensor
+    square: float
 
 
 class LinearObjective:
@@ -172,21 +255,66 @@ class LinearObjective:
         """Value and gradient."""
         if parameters.shape != (self.num_features + 1, self.num_labels):
             raise ValueError(f"parameters of shape {tuple(parameters.shape)} for other features")
-        weight, bias = parameters[:-1], parameters[-1]
-        value = 0.5 * regularisation * dot(weight, weight)
-        gradient = torch.empty_like(parameters)
-        torch.mul(weight, regularisation, out=gradient[:-1])
-        gradient[-1] = 0.0
+        value = 0.5 * regularisation * dot(parameters[:-1], parameters[:-1])
+        gradient = _of_penalty(parameters, regularisation)
         for block in self._blocks:
-            scores = block.scores(weight, bias)
-            loss, slopes = loss_and_slopes(self.loss, scores, block.targets, block.weights)
-            value += loss
-            # Into the gradient itself: a sum of two products' size less memory and time.
-            for columns in block.columns:
-                rows = gradient[columns.place]
-                torch.addmm(rows, columns.transposed, slopes, out=rows)
-            gradient[-1] += slopes.sum(0)
+            loss = block.loss(self.loss, block.scores(parameters))
+            value += loss.sum()
+            block.add_gradient(loss.slopes(), gradient)
         return value, gradient
+
+    def on_lines(self, regularisation: float) -> "OnLines | None":
+        """For searches along lines; None where the scores of all samples are too many to hold."""
+        return (
+            OnLines(self.loss, self._blocks[0], regularisation) if len(self._blocks) == 1 else None
+        )
+
+
+class OnLines:
+    """The objective at one regularisation, along lines that go on from where the last one ended.
+
+    Scores are linear in the length of a step, so that a product with the features is made once for
+    a line and once for the gradient at its end, however many lengths are tried.
+    """
+
+    def __init__(self, loss: nn.Module, block: _TrainingBlock, regularisation: float) -> None:
+        self.loss, self.block, self.regularisation = loss, block, regularisation
+        self._known: _Known | None = None
+
+    def __call__(self, parameters: Tensor, direction: Tensor) -> Trial:
+        """The objective at `parameters - length * direction`."""
+        known = self._at(parameters)
+        change = self.block.scores(direction)
+        across, square = dot(parameters[:-1], direction[:-1]), dot(direction[:-1], direction[:-1])
+
+        def trial(length: float) -> tuple[float, Callable[[Tensor], Tensor]]:
+            scores = torch.add(known.scores, change, alpha=-length)
+            there = known.square - 2.0 * length * across + length * length * square
+            loss = self.block.loss(self.loss, scores)
+
+            def gradient_at(parameters: Tensor) -> Tensor:
+                self._known = _Known(parameters, scores.detach(), there)
+                gradient = _of_penalty(parameters, self.regularisation)
+                self.block.add_gradient(loss.slopes(), gradient)
+                return gradient
+
+            return 0.5 * self.regularisation * there + loss.sum(), gradient_at
+
+        return trial
+
+    def _at(self, parameters: Tensor) -> _Known:
+        """What the last line ended with, or the same computed anew."""
+        if self._known is None or self._known.parameters is not parameters:
+            square = dot(parameters[:-1], parameters[:-1])
+            self._known = _Known(parameters, self.block.scores(parameters), square)
+        return self._known
+
+
+def _of_penalty(parameters: Tensor, regularisation: float) -> Tensor:
+    """The gradient of `r/2 |W|^2`; biases cost nothing."""
+    gradient = parameters * regularisation
+    gradient[-1] = 0.0
+    return gradient
 
 
 class _TimesSamples(nn.Module):
@@ -252,11 +380,8 @@ def loss_and_slopes(
     loss: nn.Module, scores: Tensor, targets: Tensor, weights: Tensor | None
 ) -> tuple[float, Tensor]:
     """The samples' summed loss, in double precision, and its gradient in the scores."""
-    scores.requires_grad_()
-    with torch.enable_grad():
-        values = loss(scores, targets, sample_weight=weights)
-        (slopes,) = torch.autograd.grad(values.sum(), scores)
-    return float(values.detach().sum(dtype=torch.float64)), slopes
+    found = _Loss.of(loss, scores, targets, weights)
+    return found.sum(), found.slopes()
 
 
 def log_odds(labels: Any, scale: float, sample_weight: Weights | None = None) -> Tensor:

@@ -37,7 +37,8 @@ class SampleBasis:
     """An orthonormal basis `Q` of the rows of a sparse matrix: `chosen rows = factor @ Q`.
 
     Attributes:
-        coordinates: of all rows, (rows, rank).
+        order: in which the rows' coordinates stand: those that span all others first.
+        coordinates: of all rows in that order, (rows, rank), zero above the diagonal.
         chosen: rows that span all others, CSR, (rank, features).
         factor: their coordinates, lower triangular, (rank, rank), in double precision.
 
@@ -48,12 +49,13 @@ class SampleBasis:
         (3, 2)
         >>> weights = np.array([[1.0], [5.0], [0.0]])
         >>> inside = basis.enter(weights)
-        >>> np.allclose(basis.coordinates @ inside, rows @ weights)
+        >>> np.allclose(basis.coordinates @ inside, rows[basis.order] @ weights)
         True
         >>> np.allclose(rows @ basis.leave(inside), rows @ weights)
         True
     """
 
+    order: NDArray[np.int64]
     coordinates: NDArray[np.float32]
     chosen: Any
     factor: NDArray[np.float64]
@@ -68,11 +70,10 @@ class SampleBasis:
         squares = products.diagonal()
         least = SMALLEST_SHARE * float(squares[squares > 0].min(initial=np.inf))
         whole, order, rank, _ = lapack.dpstrf(products, tol=least, lower=1, overwrite_a=1)
-        order = order - 1  # counted from 1 there
+        order = order.astype(np.int64) - 1  # counted from 1 there
         lower = np.tril(whole[:, :rank])
-        coordinates = np.empty(lower.shape, dtype=np.float32)
-        coordinates[order] = lower
-        return cls(coordinates, rows[order[:rank]], np.asfortranarray(lower[:rank]))
+        coordinates = np.ascontiguousarray(lower, dtype=np.float32)
+        return cls(order, coordinates, rows[order[:rank]], np.asfortranarray(lower[:rank]))
 
     def enter(self, weight: NDArray[Any]) -> NDArray[np.float32]:
         """Coordinates of weights, (features, labels) -> (rank, labels), less what no row sees."""

@@ -185,7 +185,10 @@ class WholeData(Solver):
         info = registry.info(config.scored_as)
         self.num_features = features.shape[1]
         self.basis = basis_of(features, labels.shape[1], bases)
-        features = _in_basis(features, self.basis)
+        if self.basis is not None:
+            features = _in_basis(features, self.basis)
+            labels = labels[self.basis.order]
+            sample_weight = None if sample_weight is None else sample_weight[self.basis.order]
         reduction = "mean" if info.over_batch else "none"
         loss = create_loss(config, labels, reduction, sample_weight=sample_weight)
         self.bound = bound_of(loss)
@@ -283,6 +286,7 @@ class WholeData(Solver):
             max_iterations=self.max_iterations,
             memory=self.memory,
             callback=callback,
+            along=self.objective.on_lines(regularisation),
         )
 
 
@@ -307,12 +311,10 @@ def _columns_for_a_basis(features: Any, num_labels: int) -> Any:
     return left if are_alike_in_length(left) else None
 
 
-def _in_basis(features: Matrix, basis: SampleBasis | None) -> Matrix:
-    """Coordinates in the place of the sparse columns."""
-    if basis is None:
-        return features
-    if isinstance(features, MixedMatrix):
-        return np.concatenate([basis.coordinates, features.right], axis=1, dtype=np.float32)
+def _in_basis(features: Matrix, basis: SampleBasis) -> Matrix:
+    """Coordinates in the place of the sparse columns, samples in the basis's order."""
+    if isinstance(features, MixedMatrix):  # of two dense parts, of which one is triangular
+        return MixedMatrix(basis.coordinates, features.right[basis.order])
     return basis.coordinates
 
 
