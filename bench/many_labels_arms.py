@@ -290,12 +290,21 @@ def read_vectors(task: Task, path: Path, parts: Any, config: Any, clock: Clock) 
     return project(plain, encoder, embed(encoder, [*parts.train.texts, *parts.validation.texts]))
 
 
+def best_of(scores: Any) -> Any:
+    """A model's scores of candidates, or of all labels the best, as the metrics take them."""
+    from zlpr.metrics import TopScores
+
+    if isinstance(scores, TopScores):
+        return scores
+    best = np.argsort(-scores, axis=1, kind="stable")[:, :CANDIDATES]
+    return TopScores(best, np.take_along_axis(scores, best, axis=1), scores.shape[1])
+
+
 def run_zlpr(
     task: Task, names: list[str], settings: dict[str, Any], seed: int, vectors: Path | None
 ) -> dict[str, Any]:
     """What `zlpr train` does with a file of the training part; it finds its own decision."""
     from zlpr.data import Dataset
-    from zlpr.metrics import TopScores
     from zlpr.training.automatic import settle
     from zlpr.training.fitting import fit_parts
     from zlpr.training.parts import combine
@@ -310,8 +319,7 @@ def run_zlpr(
         result = fit_parts(parts, config, inputs=read)
     with clock.step("predict"):
         decided = result.model.predict(task.new)
-    scores = result.model.predict_scores(task.new)
-    assert isinstance(scores, TopScores), f"auto took {config.model}"
+    scores = best_of(result.model.predict_scores(task.new))
     number = {name: place for place, name in enumerate(names)}
     own = np.array([number[name] for name in result.model.label_names])
     sizes = np.cumsum([0, *map(len, decided)])
