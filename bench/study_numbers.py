@@ -244,6 +244,29 @@ def _gain(part: Part, before: str, after: str, one: Column, other: Column) -> fl
     return float(np.mean(gains)) if gains else None
 
 
+def sets_of_both(linear: Part, frozen: Part) -> tuple[str, ...]:
+    """Those that have run with TF-IDF alone and with embeddings beside it."""
+    return tuple(data for data in frozen.sets if data in linear.sets)
+
+
+def features_gain(linear: Part, frozen: Part) -> dict[str, float]:
+    """What embeddings add to each metric by the chosen rule, mean over the five and the sets."""
+    found = {}
+    for metric in METRICS:
+        column = Column(metric, "fitted" if metric.needs_decision else "own")
+        gains = []
+        for data in sets_of_both(linear, frozen):
+            for loss in FIVE:
+                a = linear.results.get(Contest(data, "linear"), tuned(linear, loss), column)
+                b = frozen.results.get(Contest(data, "frozen"), tuned(frozen, loss), column)
+                shared = sorted(set(a) & set(b))
+                if shared:
+                    gains.append(metric.sign * np.mean([b[seed] - a[seed] for seed in shared]))
+        if gains:
+            found[metric.name] = float(np.mean(gains))
+    return found
+
+
 CLAIMS = (
     ("ZLPR has the best subset accuracy of the five losses that decide", "subset_accuracy", "zlpr"),
     ("ZLPR has the best average precision of the five", "average_precision", "zlpr"),

@@ -26,14 +26,16 @@ from bench.study_numbers import (
     detectable,
     duel,
     effects,
+    features_gain,
     judge_claim,
     losses_wanted,
     mean_of,
     read_part,
+    sets_of_both,
     title_of,
     tuned,
 )
-from bench.study_plots import forest, rank_diagram
+from bench.study_plots import effects_chart, forest, rank_diagram
 
 from zlpr import metrics
 from zlpr._atomic import write_text
@@ -218,6 +220,9 @@ def write(docs: Path, tables: Path = study.TABLES) -> None:
     """The page and its figures."""
     plan = tomllib.loads(study.PROTOCOL.read_text(encoding="utf-8"))
     parts = {name: read_part(name, tables, plan) for name in ("linear", "frozen")}
+    if parts["linear"].sets:
+        gains = features_gain(parts["linear"], parts["frozen"])
+        effects_chart(effects(parts["linear"]), gains, docs / "figures" / "study-effects.png")
     for name, part in parts.items():
         if part.sets:
             forest(part, "bce", docs / "figures" / f"study-{name}-bce.png")
@@ -332,66 +337,68 @@ def sure_of(verdict: Verdict | None) -> str:
 def _findings(part: Part) -> Iterator[str]:
     yield f"## Findings, {PARTS[part.name]}"
     yield (
-        f"![ZLPR's lead over BCE on each set, both with their weight chosen, in points with 95 % "
+        "![ZLPR's lead over BCE on each set, both with their weight chosen, in points with 95 % "
         f"intervals](figures/study-{part.name}-bce.png)\n\nZLPR against BCE, both with "
-        f"`pos_weight` "
-        "chosen: paired differences with intervals corrected for overlapping splits; below, the "
-        "mean "
-        "over sets. Grey: half a point, which counts as no difference."
+        "`pos_weight` chosen: paired differences with intervals corrected for overlapping splits; "
+        "below, the mean over sets. Grey: half a point, which counts as no difference."
     )
+    yield from _what_moves(part)
+    yield from _ranks(part)
     for words, code in CODES.items():
-        yield f"**{words.capitalize()}**, both chosen:\n\n" + duel_table(
-            part, "bce", code, chosen=True
+        yield folded(
+            f"ZLPR against BCE in figures, both chosen: {words}",
+            duel_table(part, "bce", code, chosen=True),
         )
+
+
+def _what_moves(part: Part) -> Iterator[str]:
+    """What the loss, its parameter and the decision come to."""
     sizes = effects(part)
     rows = [
         [what, *(points(sizes[metric.name][what], 1) for metric in DECIDED)]
         for what in next(iter(sizes.values()))
     ]
+    if part.name == "linear":
+        yield (
+            "![Points of four metrics that hang on the loss, its parameter, the decision and the "
+            "features](figures/study-effects.png)"
+        )
     yield (
         "**What moves the figures.** Points, mean over sets: the distance between two of the "
-        "paper's "
-        "five losses, chosen and cut at one threshold; what choosing the parameter adds at the own "
-        "bound; what the chosen rule adds to the own bound of the plain loss.\n\n"
+        "paper's five losses, chosen and cut at one threshold; what choosing the parameter adds at "
+        "the own bound; what the chosen rule adds to the own bound of the plain loss.\n\n"
         + table(["", *(metric.title for metric in DECIDED)], rows)
     )
-    if len(part.sets) >= MIN_DATASETS:
-        losses = tuple(dict.fromkeys(tuned(part, loss) for loss in part.losses))
-        for metric in ("subset_accuracy", "micro_f1"):
-            column = Column(metrics.info(metric), "fitted")
-            test = rank_test(replace(part.results, losses=losses), column)
-            if test is not None:
-                yield (
-                    f"![Average ranks by "
-                    f"{column.title}](figures/study-{part.name}-{metric}.png)\n\n"
-                    f"Average ranks over {len(test.datasets)} sets, {column.title}; bars join what "
-                    f"Nemenyi's test does not tell apart (critical difference "
-                    f"{test.critical_difference:.2f}; Friedman p {test.p_value:.3g})."
-                )
+
+
+def _ranks(part: Part) -> Iterator[str]:
+    """Critical differences, where there are sets enough."""
+    if len(part.sets) < MIN_DATASETS:
+        return
+    losses = tuple(dict.fromkeys(tuned(part, loss) for loss in part.losses))
+    for metric in ("subset_accuracy", "micro_f1"):
+        column = Column(metrics.info(metric), "fitted")
+        test = rank_test(replace(part.results, losses=losses), column)
+        if test is not None:
+            yield (
+                f"![Average ranks by {column.title}](figures/study-{part.name}-{metric}.png)\n\n"
+                f"Average ranks over {len(test.datasets)} sets, {column.title}; bars join what "
+                f"Nemenyi's test does not tell apart (critical difference "
+                f"{test.critical_difference:.2f}; Friedman p {test.p_value:.3g})."
+            )
 
 
 def _features(parts: Mapping[str, Part]) -> Iterator[str]:
     """What an encoder adds, on the sets that have both."""
     linear, frozen = parts["linear"], parts["frozen"]
-    both = [data for data in frozen.sets if data in linear.sets]
-    if not both:
-        return
-    rows = []
-    for metric in METRICS:
-        column = Column(metric, "fitted" if metric.needs_decision else "own")
-        gains = []
-        for data in both:
-            for loss in FIVE:
-                a = linear.results.get(Contest(data, "linear"), tuned(linear, loss), column)
-                b = frozen.results.get(Contest(data, "frozen"), tuned(frozen, loss), column)
-                shared = sorted(set(a) & set(b))
-                if shared:
-                    gains.append(metric.sign * np.mean([b[seed] - a[seed] for seed in shared]))
-        rows.append([metric.title, points(float(np.mean(gains)))])
-    yield (
-        f"**Features.** A frozen encoder beside TF-IDF, mean over the paper's five losses and "
-        f"{len(both)} sets, chosen rule:\n\n" + table(["metric", "points gained"], rows)
-    )
+    gains = features_gain(linear, frozen)
+    if gains:
+        rows = [[metric.title, points(gains[metric.name])] for metric in METRICS]
+        yield (
+            f"**Features.** A frozen encoder beside TF-IDF, mean over the paper's five losses and "
+            f"{len(sets_of_both(linear, frozen))} sets, chosen rule:\n\n"
+            + table(["metric", "points gained"], rows)
+        )
 
 
 def _fine_tuned(part: Part) -> Iterator[str]:

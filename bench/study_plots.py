@@ -1,5 +1,6 @@
-"""The figures of the study's page: leads on each set, and ranks over sets."""
+"""The figures of the study's page: leads on each set, ranks over sets, and what moves a metric."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -79,6 +80,44 @@ def _limits(part: Part, name: str, ours: str, theirs: str) -> tuple[float, float
                 mean, half = lead
                 ends += [mean - half, mean + half]
     return 1.05 * min(ends), 1.05 * max(ends)
+
+
+def effects_chart(
+    sizes: Mapping[str, Mapping[str, float]], features: Mapping[str, float], path: Path
+) -> None:
+    """Points that hang on the loss, its parameter, the decision and the features, by metric.
+
+    Args:
+        sizes: by metric and by what moves it, as fractions.
+        features: what embeddings add to each metric; nothing where they have not run.
+        path: to write to.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    from zlpr._palette import BLUE, GREEN, GREY, ORANGE
+
+    moved = {
+        name: dict(of_metric) | ({"an encoder's features": features[name]} if features else {})
+        for name, of_metric in sizes.items()
+    }
+    causes = list(next(iter(moved.values())))
+    drawing, panels = plt.subplots(1, len(moved), figsize=(11, 2.2), sharey=True, sharex=True,
+                                   layout="constrained")  # fmt: skip
+    for axis, (name, values) in zip(panels, moved.items(), strict=True):
+        heights = [100 * values[cause] for cause in causes]
+        bars = axis.barh(causes, heights, color=[GREY, BLUE, ORANGE, GREEN][: len(causes)])
+        axis.bar_label(bars, [f"{height:.1f}" for height in heights], padding=3, fontsize=9)
+        axis.set_title(metrics.info(name).title, fontsize=10)
+        axis.set_xlabel("points")
+        axis.margins(x=0.2)
+        axis.spines[["top", "right"]].set_visible(False)
+    panels[0].invert_yaxis()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    drawing.savefig(path, dpi=110, metadata={"Software": None})
+    plt.close(drawing)
 
 
 def rank_diagram(part: Part, column: Column, path: Path) -> RankTest | None:

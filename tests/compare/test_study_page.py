@@ -131,7 +131,7 @@ def check_duels(page: str, folder: Path) -> int:
     found, checked = whole_figures(folder, "linear"), 0
     by_title = {info(metric).title: metric for metric in PAPER_METRICS}
     for words in study.DECISIONS.values():
-        _, _, *rows = tables_after(page, f"**{words.capitalize()}**, both chosen")
+        _, _, *rows = tables_after(page, f"in figures, both chosen: {words}")
         for title, told, ahead, *_ in rows:
             metric = by_title[title]
             differences = []
@@ -223,6 +223,7 @@ def test_the_figures_are_drawn_of_the_tables(tables, tmp_path):
     drawn = {path.name for path in (tmp_path / "figures").iterdir()}
     named = set(re.findall(r"figures/([\w.-]+\.png)", (tmp_path / "study.md").read_text()))
     assert drawn == named == {
+        "study-effects.png",
         "study-linear-bce.png",
         "study-linear-subset_accuracy.png",
         "study-linear-micro_f1.png",
