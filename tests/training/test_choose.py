@@ -10,9 +10,11 @@ from zlpr import UserError
 from zlpr.cli.main import main
 from zlpr.data import demo
 from zlpr.training import TrainingConfig, fit, linear_checkpoint
+from zlpr.training.checkpoints import run_of
 from zlpr.training.linear_checkpoint import SavedAttempts
 from zlpr.training.loss import create_loss
 from zlpr.training.selection import validation_metric
+from zlpr.training.shortlist_checkpoint import SavedSolutions
 
 WEIGHTS = (1.0, 0.1, 4.0)
 
@@ -159,6 +161,18 @@ def test_a_killed_run_goes_on_to_the_same_choice(parts, tmp_path, monkeypatch):
     resumed = fit(*parts, config, checkpoint=tmp_path / "state")
     assert resumed.chosen == unbroken.chosen
     np.testing.assert_array_equal(resumed.model.weight, unbroken.model.weight)
+
+
+def test_a_killed_run_with_a_folder_for_each_value_is_known_again(parts, tmp_path, monkeypatch):
+    config = TrainingConfig(model="shortlist", choose={"pos_weight": (1.0, 2.0)}, refit=False)
+
+    def stop(self, *arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SavedSolutions, "save", stop)
+    with pytest.raises(KeyboardInterrupt):
+        fit(*parts, config, checkpoint=tmp_path / "state")
+    assert run_of(tmp_path / "state")["model"] == "shortlist"
 
 
 def test_the_command_says_what_was_chosen(tmp_path, capsys):
