@@ -81,6 +81,13 @@ def test_a_time_that_is_none_is_refused(data, tmp_path, capsys, minutes):
     assert f"--minutes {minutes}: expected a number of at least 0" in capsys.readouterr().err
 
 
+def test_a_file_of_the_users_where_the_report_goes_is_found_before_the_runs(data, tmp_path, capsys):
+    (tmp_path / "report.md").write_text("my own words")
+    assert main(arguments(data, tmp_path)) == 2
+    assert "report.md: is there already" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
 def test_two_comparisons_do_not_share_a_folder(data, compared, capsys):
     grid = (compared / "grid.json").read_text()
     hold = "import sys; from pathlib import Path; from zlpr._atomic import locked\n"

@@ -5,7 +5,7 @@ import pytest
 from tests.compare.synthetic import grid, record
 from zlpr._errors import UserError
 from zlpr.compare.folder import RunFolder
-from zlpr.compare.records import write_record
+from zlpr.compare.records import LossSpec, write_record
 
 
 def fill(path, records):
@@ -57,12 +57,31 @@ def test_records_of_other_settings_or_versions_are_left_out_and_said(tmp_path):
         ),
         (record(seed=1, fingerprint="1" * 16), "the records of toy differ in their split or data"),
         (record(seed=1, split="published"), "the records of toy differ in their split or data"),
+        (record(seed=1, reading={"labels": "b"}), "the records of toy differ in their way to read"),
+        (record(seed=1, max_samples=50), "the records of toy differ in their number of samples"),
+        (record(seed=1, per_metric=True), "the records of linear differ in their way to choose"),
     ],
 )
 def test_a_bare_folder_of_records_must_fit_together(tmp_path, other, message):
     fill(tmp_path, [record(), other])
     with pytest.raises(UserError, match=message):
         RunFolder(tmp_path).select()
+
+
+def test_a_loss_of_a_bare_folder_has_the_same_parameters_for_all_seeds(tmp_path):
+    one = record(seed=1)
+    weighed = LossSpec("zlpr", "zlpr", params={"pos_weight": 2.0})
+    fill(tmp_path, [record(), replace(one, settings=replace(one.settings, loss=weighed))])
+    with pytest.raises(UserError, match="the records of zlpr differ in their parameters"):
+        RunFolder(tmp_path).select()
+
+
+def test_a_damaged_record_of_a_bare_folder_is_said(tmp_path):
+    fill(tmp_path, [record()])
+    (tmp_path / "torn.json").write_text("{")
+    RunFolder(tmp_path).write_grid([record().settings], "zlpr compare")
+    (line,) = RunFolder(tmp_path).select().left_out
+    assert "torn.json: not a run record" in line
 
 
 def test_a_bare_folder_of_records_is_enough(tmp_path):
@@ -86,3 +105,9 @@ def test_a_comparison_on_other_data_is_not_replaced_in_silence(tmp_path):
         folder.check_data([replace(mine, data="other")])
     with pytest.raises(UserError, match="with other content"):
         folder.check_data([replace(mine, fingerprint="changed")])
+
+
+def test_a_grid_file_of_the_users_own_is_not_replaced(tmp_path):
+    (tmp_path / "grid.json").write_text('{"columns": 12}')
+    with pytest.raises(UserError, match=r"grid\.json: not a list of cells"):
+        RunFolder(tmp_path).check_data([record().settings])

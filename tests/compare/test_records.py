@@ -81,6 +81,13 @@ def test_records_of_another_kind_are_named_and_left(tmp_path):
         read_record(tmp_path / "old.json")
 
 
+def test_a_figure_that_is_no_number_is_named(tmp_path):
+    path = write_record(record(), tmp_path)
+    path.write_text(path.read_text().replace('"micro_f1": ', '"micro_f1": NaN, "other": ', 1))
+    with pytest.raises(UserError, match="NaN is no figure"):
+        read_record(path)
+
+
 def test_equal_results_are_equal_whenever_they_were_made():
     a = record()
     later = replace(

@@ -8,10 +8,12 @@ import pytest
 from markdown_it import MarkdownIt
 
 from tests.compare.synthetic import DECIDING, grid, record
+from zlpr._errors import UserError
 from zlpr.compare import report
 from zlpr.compare.folder import Selection
 from zlpr.compare.records import LossSpec
 from zlpr.compare.report import (
+    check_place,
     data_table,
     html_report,
     latex_report,
@@ -94,6 +96,18 @@ def test_what_users_name_is_escaped():
 def test_the_papers_figures_stand_beside_its_sets(page):
     assert "beside the paper&#39;s GoEmotions" in page
     assert len(re.findall(r"<h3>[^<]*beside the paper", page)) == 1
+
+
+def test_a_report_replaces_reports_and_no_file_of_the_users(tmp_path):
+    selection = Selection(SMALL, 0, ())
+    for path in write_report(selection, tmp_path).values():
+        check_place(tmp_path)
+        text = path.read_text()
+        path.write_text("my own words")
+        with pytest.raises(UserError, match=rf"{re.escape(path.name)}: is there already"):
+            write_report(selection, tmp_path)
+        assert path.read_text() == "my own words"
+        path.write_text(text)
 
 
 def test_every_form_is_written(tmp_path):

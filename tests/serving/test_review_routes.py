@@ -15,6 +15,7 @@ from zlpr.decoding import WithAncestors
 from zlpr.serving import Limits, create_app
 from zlpr.serving.review import review
 from zlpr.serving.service import Service
+from zlpr.training import TrainingConfig, fit
 
 PAGE = {"X-Zlpr-Page": "1"}
 
@@ -119,6 +120,31 @@ def test_compare_finds_where_two_models_differ(app, models):
     ]
     alone = ask(app, "GET", "/review/compare?model=first&other=first").json()
     assert alone["differ"] == []
+
+
+def test_a_model_is_right_about_labels_that_the_other_lacks(models):
+    part = fitted.parts()[2]
+    narrow = fit(
+        fitted.parts()[0].with_label_names(part.label_names[:8], unknown="drop"),
+        fitted.parts()[1].with_label_names(part.label_names[:8], unknown="drop"),
+        TrainingConfig(regularisation=0.3),
+    ).model
+    pair = {"narrow": narrow, "whole": models["first"]}
+    reviews = {
+        name: review(model, part.with_label_names(model.label_names, unknown="drop"))
+        for name, model in pair.items()
+    }
+    app = create_app(Service(pair, Limits()), reviews=reviews)
+    sets = [[set(labels) for labels in model.predict(part.texts)] for model in pair.values()]
+    true = [set(labels) for labels in part.label_sets()]
+    said = ask(app, "GET", "/review/compare?model=narrow&other=whole").json()
+    right = [sum(own[i] == true[i] for i in said["differ"]) for own in sets]
+    assert said["right"] == right
+    assert right[0] < right[1]
+    number = next(i for i in said["differ"] if sets[1][i] == true[i])
+    asked = {"samples": [number]}
+    shown = post(app, "/review/samples?model=narrow&other=whole", asked).json()["samples"][0]
+    assert set(shown["true"]) == true[number]
 
 
 def test_a_rule_is_saved_in_a_copy_with_its_own_figures(app, folder, reviews):

@@ -9,10 +9,12 @@ import zlpr
 from zlpr import UserError
 from zlpr.cli.main import main
 from zlpr.data import demo
-from zlpr.training import TrainingConfig, fit
+from zlpr.training import TrainingConfig, fit, linear_checkpoint
+from zlpr.training.checkpoints import run_of
 from zlpr.training.linear_checkpoint import SavedAttempts
 from zlpr.training.loss import create_loss
 from zlpr.training.selection import validation_metric
+from zlpr.training.shortlist_checkpoint import SavedSolutions
 
 WEIGHTS = (1.0, 0.1, 4.0)
 
@@ -49,6 +51,19 @@ def test_the_value_that_is_best_at_a_given_regularisation_is_chosen(parts):
     }
     own = away.pop(value)  # near the same minimum, from another start
     assert own < 0.1 * min(away.values())
+
+
+def test_a_fit_in_epochs_does_not_go_on_from_that_of_another_value(parts, tmp_path, monkeypatch):
+    monkeypatch.setattr(linear_checkpoint, "SECONDS_BETWEEN_SAVES", 0)
+    config = TrainingConfig(
+        loss="bce", choose={"pos_weight": (0.01, 4.0)}, regularisation=0.3, mixup=0.2, epochs=3
+    )
+    whole, kept = (fit(*parts, config, checkpoint=folder) for folder in (None, tmp_path / "state"))
+    assert [line.loss for line in kept.history] == [line.loss for line in whole.history]
+    texts = parts[1].texts
+    np.testing.assert_array_equal(
+        kept.model.predict_scores(texts), whole.model.predict_scores(texts)
+    )
 
 
 @pytest.mark.parametrize("model", ["linear", "shortlist"])
@@ -146,6 +161,18 @@ def test_a_killed_run_goes_on_to_the_same_choice(parts, tmp_path, monkeypatch):
     resumed = fit(*parts, config, checkpoint=tmp_path / "state")
     assert resumed.chosen == unbroken.chosen
     np.testing.assert_array_equal(resumed.model.weight, unbroken.model.weight)
+
+
+def test_a_killed_run_with_a_folder_for_each_value_is_known_again(parts, tmp_path, monkeypatch):
+    config = TrainingConfig(model="shortlist", choose={"pos_weight": (1.0, 2.0)}, refit=False)
+
+    def stop(self, *arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SavedSolutions, "save", stop)
+    with pytest.raises(KeyboardInterrupt):
+        fit(*parts, config, checkpoint=tmp_path / "state")
+    assert run_of(tmp_path / "state")["model"] == "shortlist"
 
 
 def test_the_command_says_what_was_chosen(tmp_path, capsys):

@@ -10,6 +10,7 @@ from zlpr.losses import SPLCLoss, registry
 from zlpr.metrics import average_precision
 from zlpr.models.feature_config import FeatureConfig
 from zlpr.training import LinearConfig, linear_checkpoint, solvers
+from zlpr.training.linear_checkpoint import SavedEpoch
 from zlpr.training.linear_features import extract_features
 from zlpr.training.objective import LinearObjective
 from zlpr.training.solvers import Batches, WholeData, choose_solver, memory_of_past_steps
@@ -169,9 +170,10 @@ def test_epochs_resume_to_the_same_bits(data, tmp_path, monkeypatch, settings):
             raise KilledError
 
     with pytest.raises(KilledError):
-        solver.solve(solver.start(), 0.5, kill, tmp_path)
+        solver.solve(solver.start(), 0.5, kill, SavedEpoch(tmp_path, "first"))
     seen = []
-    resumed = solver.solve(solver.start(), 0.5, lambda epoch, *_: seen.append(epoch), tmp_path)
+    saved = SavedEpoch(tmp_path, "first")
+    resumed = solver.solve(solver.start(), 0.5, lambda epoch, *_: seen.append(epoch), saved)
     assert seen == [3, 4]
     assert torch.equal(resumed.parameters, whole.parameters)
     assert resumed.loss == whole.loss

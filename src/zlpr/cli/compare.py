@@ -148,10 +148,12 @@ def run(args: argparse.Namespace) -> int:
 def _compare(args: argparse.Namespace, folder: "RunFolder") -> int:
     from zlpr.compare import carry_out, plan, write_report
     from zlpr.compare.live import display
+    from zlpr.compare.report import check_place
     from zlpr.compare.wording import duration
 
     if args.minutes is not None and not args.minutes >= 0:
         raise UserError(f"--minutes {args.minutes:g}: expected a number of at least 0")
+    check_place(folder.path)
     command = from_system(shlex.join(["zlpr", *sys.argv[1:]]))
     todo = plan(_grid(args), folder, command, overwrite=args.overwrite)
     for note in todo.notes:

@@ -74,8 +74,9 @@ class RunFolder:
 
         Raises:
             UserError: a data set of the comparison that is there is not in the new one, or has
-                changed.
+                changed; or `grid.json` is no list of cells, and so the user's own.
         """
+        self._wanted()
         now = {cell.data: cell.fingerprint for cell in cells}
         gone = [name for name, content in self._data().items() if now.get(name) != content]
         if gone:
@@ -106,7 +107,7 @@ class RunFolder:
             raise UserError(f"{self.path}: no such folder")
         place = self.runs if self.runs.is_dir() else self.path
         records, faults = read_records(place)
-        left_out = list(faults) if place == self.runs else []
+        left_out = [fault for fault in faults if not fault.startswith(f"{self.grid_file}:")]
         if not records:
             raise UserError(f"{self.path}: no run records there; make some with zlpr compare")
         wanted = self._wanted()
@@ -171,6 +172,12 @@ def _refuse_mixture(path: Path, records: Sequence[RunRecord]) -> None:
         "way to count empty cases": {(r.settings.data, r.settings.empty) for r in records},
         "split or data": {
             (r.settings.data, f"{r.settings.split} {r.settings.fingerprint}") for r in records
+        },
+        "way to read the data": {(r.settings.data, str(r.settings.reading)) for r in records},
+        "number of samples": {(r.settings.data, str(r.settings.max_samples)) for r in records},
+        "parameters": {(r.settings.loss.label, str(r.settings.loss)) for r in records},
+        "way to choose (--per-metric)": {
+            (r.settings.model, str(r.settings.per_metric)) for r in records
         },
     }
     for what, values in differing.items():

@@ -320,12 +320,17 @@ def read_record(path: Path) -> RunRecord:
     if not path.is_file():  # a pipe of that name would be waited for
         raise UserError(f"{path}: not a run record, for it is no regular file")
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
         if isinstance(value, dict) and value.get("schema") != SCHEMA:
             raise ValueError(f"schema: {value.get('schema')!r}, this version reads {SCHEMA}")
         return from_plain(RunRecord, value)
     except ValueError as fault:
         raise UserError(f"{path}: not a run record of this version: {fault}") from fault
+
+
+def _refuse_constant(name: str) -> float:
+    """JSON has no NaN and no infinity, which Python reads; a mean over one would tell nothing."""
+    raise ValueError(f"{name} is no figure")
 
 
 def read_records(folder: Path) -> tuple[list[RunRecord], list[str]]:

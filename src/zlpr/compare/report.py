@@ -10,6 +10,7 @@ from pathlib import Path
 from zlpr import __version__
 from zlpr._atomic import write_text
 from zlpr._counted import counted
+from zlpr._errors import UserError
 from zlpr._escape import for_markdown, for_markdown_code
 from zlpr._palette import COLOURS, ON_DARK
 from zlpr.compare import figures
@@ -40,6 +41,13 @@ from zlpr.models.card import IN_HIERARCHY
 from zlpr.models.registry import NO_LOSS
 
 FILES = {"html": "report.html", "markdown": "report.md", "latex": "report.tex", "csv": "report.csv"}
+MARKS = {
+    "html": "<title>Losses compared on ",
+    "markdown": "# Losses compared on ",
+    "latex": "% Tables of a zlpr comparison",
+    "csv": "data,model,loss,seed,split,part,decoding,",
+}
+"""What stands near the top of each file, by which a report is told from a file of the user's."""
 OPEN_SECTIONS = 3
 """With more data sets than this, their sections start closed."""
 
@@ -75,7 +83,11 @@ def write_report(selection: Selection, folder: Path, *, raw_csv: bool = False) -
         selection: the records to report on.
         folder: where the files go.
         raw_csv: leave names that a spreadsheet would take for formulas as they are.
+
+    Raises:
+        UserError: a file of such a name is there that is no report.
     """
+    check_place(folder)
     texts = {
         "html": html_report(selection),
         "markdown": markdown_report(selection),
@@ -86,6 +98,20 @@ def write_report(selection: Selection, folder: Path, *, raw_csv: bool = False) -
     for form, text in texts.items():
         write_text(paths[form], text)
     return paths
+
+
+def check_place(folder: Path) -> None:
+    """Refuse to put a report in the place of files that are none; they may be all a user has."""
+    for form, name in FILES.items():
+        path = folder / name
+        if not path.is_file():
+            continue
+        with path.open(encoding="utf-8", errors="replace") as file:
+            if MARKS[form] not in file.read(2_000):
+                raise UserError(
+                    f"{path}: is there already and no report of a comparison; move it away, or "
+                    "choose another folder with --out"
+                )
 
 
 def html_report(selection: Selection) -> str:

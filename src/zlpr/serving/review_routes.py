@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 
 from zlpr._errors import UserError
 from zlpr._escape import for_spreadsheet
-from zlpr.data import Hierarchy
+from zlpr.data import Dataset, Hierarchy
 from zlpr.serving.json_response import JsonResponse
 from zlpr.serving.review import Review, describe
 from zlpr.serving.rules import copy_with_rule, save_copy
@@ -137,12 +137,18 @@ def _sample(parts: Sequence[tuple[ServedModel, Review]], number: int) -> dict[st
         "id": None if data.ids is None else data.ids[number],
         "text": text[:LONGEST_TEXT],
         "cut": len(text) > LONGEST_TEXT,
-        "true": [data.label_names[i] for i in _row(data.labels, number)],
+        "true": _true_labels([found.data for _, found in parts], number),
         "predicted": [
             [served.model.label_names[i] for i in _row(found.decided, number)]
             for served, found in parts
         ],
     }
+
+
+def _true_labels(sides: Sequence[Dataset], number: int) -> list[str]:
+    """A sample's labels, those that any of the models knows."""
+    rows = ((data.label_names, _row(data.labels, number)) for data in sides)
+    return list(dict.fromkeys(names[i] for names, row in rows for i in row))
 
 
 def _row(matrix: Any, number: int) -> list[int]:
@@ -189,22 +195,24 @@ def _compare(
 ) -> dict[str, Any]:
     """Figures of two models on the same samples, and where their label sets differ.
 
-    Where one of them predicts labels with their ancestors, all sets are compared with these.
+    Right is who predicts all labels that either knows, so that none is wrong for what the other
+    lacks. Where one of them predicts labels with their ancestors, all sets are compared with these.
     """
     links = [served.model.hierarchy for served, _ in (first, second)]
     above = functools.reduce(Hierarchy.joined, filter(None, links), Hierarchy({}))
-    data = first[1].data
+    sides = [found.data for _, found in (first, second)]
+    numbers = range(len(sides[0]))
 
     def sets_of(names: Sequence[str], matrix: Any) -> list[frozenset[str]]:
-        rows = (_row(matrix, number) for number in range(len(data)))
+        rows = (_row(matrix, number) for number in numbers)
         return [frozenset(above.with_ancestors(names[i] for i in row)) for row in rows]
 
     sets = [sets_of(served.model.label_names, found.decided) for served, found in (first, second)]
-    true = sets_of(data.label_names, data.labels)
+    true = [frozenset(above.with_ancestors(_true_labels(sides, number))) for number in numbers]
     differ = [number for number, (a, b) in enumerate(zip(*sets, strict=True)) if a != b]
     right = [sum(one[number] == true[number] for number in differ) for one in sets]
     return {
-        "samples": len(data),
+        "samples": len(numbers),
         "differ": differ,
         "right": right,
         "figures": [found.own for _, found in (first, second)],

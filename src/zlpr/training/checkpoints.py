@@ -59,18 +59,24 @@ def run_of(folder: Path) -> dict[str, Any] | None:
     Raises:
         UserError: the folder holds something else, which is not ours to delete.
     """
-    try:
-        run = json.loads((folder / RUN).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        run = None
-    if isinstance(run, dict):
-        return run
+    for place in (folder, candidate(folder, 0)):  # the first, where each value has a folder
+        try:
+            run = json.loads((place / RUN).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        if isinstance(run, dict):
+            return run
     if folder.is_dir() and not all(p.match(f".{RUN}.*.part") for p in folder.iterdir()):
         raise UserError(
             f"{folder}: not empty, and no checkpoints of a run are in it; choose another folder "
             "(zlpr train: another --out)"
         )
     return None
+
+
+def candidate(folder: Path, number: int) -> Path:
+    """Where a run that trains anew for each value of a loss's parameter keeps one of them."""
+    return folder / f"candidate-{number}"
 
 
 def describe_run(parts: Parts, config: TrainingConfig) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from zlpr.training.base import (
     TrainingProgress,
     TriedCallback,
 )
+from zlpr.training.checkpoints import candidate as candidate_folder
 from zlpr.training.checkpoints import describe_run
 from zlpr.training.config import TrainingConfig
 from zlpr.training.judging import ScoredPart, judge
@@ -216,7 +217,7 @@ def _train_all(
     best_value = 0.0
     history: list[TrainingProgress] = []
     for number, candidate in enumerate(config.alternatives()):
-        own = None if checkpoint is None else checkpoint / f"candidate-{number}"
+        own = None if checkpoint is None else candidate_folder(checkpoint, number)
         trained = _train(trainer, parts, candidate, inputs, own, progress)
         history += trained.history
         labels = trained.validation_labels

@@ -70,7 +70,12 @@ class SavedAttempts:
 
 
 class SavedEpoch:
-    """The state of an optimiser after the last whole epoch."""
+    """The state of an optimiser after the last whole epoch.
+
+    Args:
+        folder: of the run's checkpoints; None keeps nothing.
+        key: which of the run's fits it is; no other has the same.
+    """
 
     def __init__(self, folder: Path | None, key: str) -> None:
         self._file = None if folder is None else folder / "epoch.safetensors"

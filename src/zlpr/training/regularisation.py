@@ -18,7 +18,7 @@ from zlpr.models.linear import LinearModel
 from zlpr.training.base import ProgressCallback, Trained, TrainingProgress, TriedCallback
 from zlpr.training.checkpoints import claim
 from zlpr.training.linear import LinearConfig
-from zlpr.training.linear_checkpoint import Attempt, SavedAttempts
+from zlpr.training.linear_checkpoint import Attempt, SavedAttempts, SavedEpoch
 from zlpr.training.linear_features import ExtractedFeatures
 from zlpr.training.loss import check_finite
 from zlpr.training.selection import is_better, validation_metric
@@ -369,8 +369,10 @@ class Search:
         if warm and best is not None:
             start = self.features.rescaled(self.saved.parameters, best.scale)
         earlier = None if self.tried is None else Earlier()
+        # By its place in the search: another scale or candidate may have the same regularisation.
+        saved = SavedEpoch(self.checkpoint, f"{len(self.saved.attempts)} {regularisation!r}")
         solution = self.solver.solve(
-            start, regularisation, report, self.checkpoint, earlier, roughly=self.roughly
+            start, regularisation, report, saved, earlier, roughly=self.roughly
         )
         check_finite(solution.loss, self.config)
         weight, bias, scores, metric = self._judged(solution.parameters)

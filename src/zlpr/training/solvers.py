@@ -5,7 +5,6 @@ import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -148,12 +147,12 @@ class Solver(abc.ABC):
         start: Tensor,
         regularisation: float,
         report: Report | None = None,
-        checkpoint: Path | None = None,
+        saved: SavedEpoch | None = None,
         earlier: Earlier | None = None,
         *,
         roughly: bool = False,
     ) -> Solution:
-        """Fit from a start, which is left as it was; a fit in epochs resumes from a checkpoint.
+        """Fit from a start, which is left as it was; a fit in epochs resumes from what is saved.
 
         `earlier` is shown the parameters of every step. With `roughly`, a solver that has rough
         fits ends sooner.
@@ -221,7 +220,7 @@ class WholeData(Solver):
         start: Tensor,
         regularisation: float,
         report: Report | None = None,
-        checkpoint: Path | None = None,
+        saved: SavedEpoch | None = None,
         earlier: Earlier | None = None,
         *,
         roughly: bool = False,
@@ -373,7 +372,7 @@ class Batches(Solver):
         start: Tensor,
         regularisation: float,
         report: Report | None = None,
-        checkpoint: Path | None = None,
+        saved: SavedEpoch | None = None,
         earlier: Earlier | None = None,
         *,
         roughly: bool = False,
@@ -381,8 +380,8 @@ class Batches(Solver):
         """Follow the batches' gradients of `mean loss + r/(2n) |W|^2`."""
         samples = self.labels.shape[0]
         adam = _Adam(start, self.learning_rate, self.epochs * -(-samples // self.batch_size))
-        saved = SavedEpoch(checkpoint, f"{regularisation!r} {self.epochs}")
-        values = [] if (state := saved.load()) is None else adam.restore(state)
+        state = None if saved is None else saved.load()
+        values = [] if state is None else adam.restore(state)
         while not self._has_settled(values):
             mean = self._epoch(adam, len(values) + 1, regularisation / self.num_samples)
             values.append(mean)
@@ -390,7 +389,8 @@ class Batches(Solver):
                 earlier.note(len(values), adam.parameters.clone())
             if report is not None:
                 report(len(values), self.epochs if self.most_rounds == 1 else 0, mean)
-            saved.save(adam.state(values))
+            if saved is not None:
+                saved.save(adam.state(values))
         lowest = np.minimum.accumulate(values).tolist()  # single epochs are noisy
         return Solution(adam.parameters, values[-1], len(values), last_tenth(lowest, lowest[0]))
 
