@@ -201,6 +201,11 @@ def test_iterating_is_lazy_and_raises_where_the_row_is(tmp_path):
     assert sum(len(b.texts) for b in iterate(path, skip_bad_rows=True)) == 30_001
 
 
+def test_the_demo_has_no_columns_to_name():
+    with pytest.raises(UserError, match="no file with columns; leave out text=… id=…"):
+        load("demo", text="body", id="number", split=False)
+
+
 def test_load_demo_and_a_folder_that_is_called_demo(tmp_path, monkeypatch):
     assert list(load("demo").texts[:5]) == list(demo.make(5).texts)
     monkeypatch.chdir(tmp_path)

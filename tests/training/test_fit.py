@@ -216,6 +216,23 @@ def test_settings_for_texts_are_refused_where_there_are_none():
         fit(data, data, config)
 
 
+@pytest.mark.parametrize(
+    ("texts", "analyzer", "idle", "read"),
+    [
+        (["red wine here"] * 8, "char", "word_ngrams", "char"),
+        (["红酒在这里"] * 8, "auto", "word_ngrams", "char"),
+        (["red wine here"] * 8, "auto", "char_ngrams", r"word\+subword"),
+        (["red wine here"] * 8, "word", "subword_ngrams", "word"),
+    ],
+)
+def test_runs_of_what_texts_are_not_read_by_are_refused(texts, analyzer, idle, read):
+    data = Dataset.from_label_sets([{"a"}, {"b"}] * 4, texts=texts)
+    config = TrainingConfig.of({"features": {"analyzer": analyzer, idle: (1, 5)}})
+    said = f"{idle}: does nothing where texts are read by the analyzer {read};"
+    with pytest.raises(UserError, match=said):
+        fit(data, data, config)
+
+
 @pytest.mark.parametrize("model", ["linear", "powerset", "mmp", "chain", "knn"])
 def test_a_training_that_would_not_fit_is_refused_before_it_starts(model, monkeypatch):
     train, validation, _ = fitted.parts()

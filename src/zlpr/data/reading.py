@@ -506,6 +506,7 @@ def _load(spec: str | Path, how: Mapping[str, Any]) -> Dataset:
     """As `load`, with the labels as they come."""
     path = Path(spec)
     if str(spec) == "demo" and not path.exists():
+        _refuse_columns(how)
         return demo.make()
     with file_faults(spec):
         folder_of_parts = path.is_dir() and not huggingface.is_saved(path)
@@ -520,6 +521,16 @@ def _load(spec: str | Path, how: Mapping[str, Any]) -> Dataset:
             "the labels with labels=…"
         )
     return data
+
+
+def _refuse_columns(how: Mapping[str, Any]) -> None:
+    """Refuse what is said of a file's columns for the demo corpus, which would not look at it."""
+    of_files = ("format", "text", *_TOLD, "split", "label_delimiter", "label_names")
+    given = [f"{name}=…" for name in of_files if how.get(name) not in (None, False)]
+    if given:
+        raise UserError(
+            f"demo: made-up texts with labels, no file with columns; leave out {' '.join(given)}"
+        )
 
 
 def files_behind(spec: str | Path, **how: Any) -> list[Path]:

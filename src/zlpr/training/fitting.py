@@ -3,7 +3,7 @@
 import dataclasses
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from zlpr._memory import require_memory
 from zlpr.data import Dataset
 from zlpr.metrics import LabelFrequencies, label_report
 from zlpr.models.base import FittedModel, TrainingRecord
+from zlpr.models.feature_config import VIEWS
 from zlpr.models.registry import kind_of
 from zlpr.training.base import (
     ModelTrainer,
@@ -26,7 +27,7 @@ from zlpr.training.base import (
     TriedCallback,
 )
 from zlpr.training.checkpoints import describe_run
-from zlpr.training.config import TrainingConfig
+from zlpr.training.config import AUTO, TrainingConfig
 from zlpr.training.judging import ScoredPart, judge
 from zlpr.training.loss import NotFiniteError, create_loss
 from zlpr.training.parts import Parts
@@ -323,6 +324,18 @@ def settings_for_texts(config: TrainingConfig) -> list[str]:
     return [*ngrams, *(["label_texts"] if getattr(config, "label_texts", "") == "yes" else [])]
 
 
+def idle_runs(config: TrainingConfig, texts: Sequence[str]) -> tuple[list[str], str]:
+    """Lengths of runs that were given of what these texts are not read by, and what they are."""
+    from zlpr.models.features import guess_analyzer
+
+    features = getattr(config, "features", None)
+    if features is None:
+        return [], ""
+    read = guess_analyzer(texts) if features.analyzer == AUTO else features.analyzer
+    others = [f"{view}_ngrams" for view in VIEWS if view not in read.split("+")]
+    return [name for name in others if name in settings_for_texts(config)], read
+
+
 def check_settings(train: Dataset, config: TrainingConfig) -> None:
     """Refuse settings that this data, or the loss, has no use for."""
     for candidate in config.alternatives() if config.choose else ():
@@ -330,6 +343,13 @@ def check_settings(train: Dataset, config: TrainingConfig) -> None:
     given = settings_for_texts(config)
     if train.texts is None and given:
         raise UserError(f"{', '.join(given)}: for texts, and this data holds features")
+    if train.texts is not None:
+        idle, read = idle_runs(config, train.texts)
+        if idle:
+            raise UserError(
+                f"{', '.join(idle)}: does nothing where texts are read by the analyzer {read}; "
+                "leave it out, or name another analyzer"
+            )
 
 
 def check_same_labels(train: Dataset, validation: Dataset) -> None:
