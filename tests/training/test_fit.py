@@ -6,6 +6,7 @@ from scipy import sparse
 
 from tests.models import fitted
 from zlpr import load, metrics
+from zlpr._ancestors import Ancestors
 from zlpr._errors import UserError
 from zlpr.data import Dataset
 from zlpr.decoding import (
@@ -17,7 +18,10 @@ from zlpr.decoding import (
     rules_of_scores,
     weigh,
 )
+from zlpr.decoding.with_ancestors import close
 from zlpr.training import TrainingConfig, fit
+from zlpr.training.judging import ScoredPart
+from zlpr.training.selection import choose_rule
 from zlpr.training.solvers import memory_of_fit
 
 
@@ -206,6 +210,17 @@ def test_a_model_fitted_from_python_is_saved_with_its_figures_and_card(tmp_path)
     card = (tmp_path / "model" / "README.md").read_text()
     assert f"test samples: {len(test)}" in card
     assert "Micro-F1" in card
+
+
+def test_rules_are_weighed_by_sets_with_ancestors_where_labels_have_some():
+    generator = np.random.default_rng(3)
+    above = Ancestors.of([[], [0], [1], []])
+    truth = close(generator.random((60, 4)) < 0.3, above)
+    part = ScoredPart(truth, truth + generator.normal(size=truth.shape), ancestors=above)
+    found = choose_rule(TrainingConfig(), truth, part).judged
+    given = {"rules": by_preference(rules_of_scores()), "train_labels": truth, "empty": "sklearn"}
+    assert found == weigh(truth, part.scores, **given, ancestors=above).judged
+    assert found != weigh(truth, part.scores, **given).judged
 
 
 def test_settings_for_texts_are_refused_where_there_are_none():
