@@ -1,6 +1,7 @@
 """From data and settings to a fitted model: train, fit decoding and calibration, judge, record."""
 
 import dataclasses
+import logging
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -8,13 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from zlpr import decoding
 from zlpr._ancestors import Ancestors
 from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr._memory import require_memory
 from zlpr.data import Dataset
-from zlpr.metrics import LabelFrequencies, label_report
+from zlpr.metrics import LabelFrequencies, TopScores, label_report
 from zlpr.models.base import FittedModel, TrainingRecord
 from zlpr.models.feature_config import VIEWS
 from zlpr.models.registry import kind_of
@@ -41,6 +44,8 @@ from zlpr.training.selection import (
 
 if TYPE_CHECKING:
     from zlpr.training.block_workers import BlockWorkers
+
+_log = logging.getLogger("zlpr.training")
 
 
 @dataclass(frozen=True)
@@ -157,6 +162,7 @@ def fit_parts(
         trained.validation_features,
         ancestors,
     )
+    _doubt_threshold(config, validation)
     choice = choose_rule(config, parts.train.labels, validation)
     probabilities = choose_probabilities(config.scored_as, parts.train.labels, validation)
     model.calibrator = probabilities.probabilities
@@ -172,6 +178,27 @@ def fit_parts(
         scores, features = model.score(read), model.features(read)
         judged["test"] = ScoredPart(parts.test.labels, scores, features, ancestors)
     return _recorded(parts, config, trained, choice, probabilities, judged, seconds)
+
+
+def _doubt_threshold(config: TrainingConfig, validation: ScoredPart) -> None:
+    """Say of a given threshold that it parts no scores, so that nothing could be chosen by it."""
+    if config.threshold is None:
+        return
+    held = validation.scores
+    scores = held.scores if isinstance(held, TopScores) else held
+    scores = scores[scores > -np.inf]  # of candidates, where a sample has fewer
+    above = scores > config.threshold
+    if above.any() and not above.all():
+        return
+    which = "all scores are above it" if above.any() else "no score is above it"
+    _log.warning(
+        "threshold %g: on the validation part %s, from %.3g to %.3g; every sample gets the same "
+        "labels, and validation had nothing to choose by",
+        config.threshold,
+        which,
+        scores.min(initial=np.inf),
+        scores.max(initial=-np.inf),
+    )
 
 
 def hierarchy_of(train: Dataset) -> tuple[list[list[int]] | None, Ancestors | None]:
