@@ -234,6 +234,14 @@ def test_candidates_of_features_as_given_are_those_that_validation_saw_scaled(tm
         assert recall_of(again.labels, validation.labels) == 1.0
 
 
+def test_a_rule_that_needs_all_labels_is_refused_before_training(monkeypatch):
+    monkeypatch.setattr(shortlist_fit, "train_shortlist", lambda *given, **more: 1 / 0)
+    data = many_labels.make()
+    said = r"decode 'label_sets' reads the scores of all labels.* its rules are: auto, zero, "
+    with pytest.raises(UserError, match=said):
+        fit(data, data, TrainingConfig(model="shortlist", decode="label_sets"))
+
+
 def test_features_too_small_for_single_precision_are_refused_before_training():
     data = of_many_features()
     tiny = sparse.csr_array(data.features * np.float32(1e-41))

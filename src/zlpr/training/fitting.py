@@ -367,6 +367,13 @@ def check_settings(train: Dataset, config: TrainingConfig) -> None:
     """Refuse settings that this data, or the loss, has no use for."""
     for candidate in config.alternatives() if config.choose else ():
         create_loss(candidate, train.labels)
+    if config.decode != AUTO and not trainer_of(config.model).scores_all_labels:
+        possible = decoding.rules_of_scores(of_candidates=True)
+        if decoding.create(config.decode).needs_all_labels:
+            raise UserError(
+                f"decode {config.decode!r} reads the scores of all labels, and model "
+                f"{config.model} scores candidates; its rules are: {', '.join((AUTO, *possible))}"
+            )
     given = settings_for_texts(config)
     if train.texts is None and given:
         raise UserError(f"{', '.join(given)}: for texts, and this data holds features")
