@@ -374,6 +374,9 @@ def check_settings(train: Dataset, config: TrainingConfig) -> None:
                 f"decode {config.decode!r} reads the scores of all labels, and model "
                 f"{config.model} scores candidates; its rules are: {', '.join((AUTO, *possible))}"
             )
+    if config.top is not None and config.top > train.num_labels:
+        labels = counted(train.num_labels, "label")
+        raise UserError(f"top {config.top}: there are no more than {labels}")
     given = settings_for_texts(config)
     if train.texts is None and given:
         raise UserError(f"{', '.join(given)}: for texts, and this data holds features")
