@@ -36,6 +36,12 @@ def arguments(data, out, *more):
     ]
 
 
+def test_data_of_the_command_line_starts_from_the_root_too(data, capsys):
+    command = ["compare", "--data", data.name, "demo", "--data-root", str(data.parent), "--dry-run"]
+    assert main([*command, "--json"]) == 0
+    assert [entry["found"] for entry in json.loads(capsys.readouterr().out)["data"]] == [True, True]
+
+
 def test_started_again_it_ends_with_the_tables_and_the_reports_path(data, compared, capsys):
     assert main(arguments(data, compared)) == 0
     captured = capsys.readouterr()

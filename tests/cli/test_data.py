@@ -130,6 +130,18 @@ def test_plot_writes_a_picture(kind, tmp_path, capsys):
     assert len(list(tmp_path.iterdir())) == 1
 
 
+def test_plot_replaces_a_picture_only_when_told(tmp_path, capsys):
+    picture = tmp_path / "a.svg"
+    picture.write_text("mine")
+    command = ("stats", FILES / "archive" / "train.csv", "--plot", picture)
+    code, _, err = zlpr(capsys, *command)
+    assert (code, picture.read_text()) == (2, "mine")
+    assert "a.svg: is there already; choose another name, or --overwrite" in err
+    code, _, _ = zlpr(capsys, *command, "--overwrite")
+    assert code == 0
+    assert picture.read_bytes().startswith(b"<?xml")
+
+
 def test_plot_refuses_other_kinds_of_file(tmp_path, capsys):
     code, _, err = zlpr(
         capsys, "stats", FILES / "archive" / "train.csv", "--plot", tmp_path / "a.xls"

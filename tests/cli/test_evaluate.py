@@ -65,6 +65,14 @@ def test_tables_and_pictures(place, tmp_path, capsys):
     assert "empty predictions" in printed
     assert "The 3 worst labels" in printed
     assert picture.read_bytes().startswith(b"\x89PNG")
+    picture.write_text("mine")
+    assert main([*command, "--plot", str(picture)]) == 2
+    assert (
+        "figures.png: is there already; choose another name, or --overw" in capsys.readouterr().err
+    )
+    assert picture.read_text() == "mine"
+    assert main([*command, "--plot", str(picture), "--overwrite"]) == 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
     assert main([*command, "--plot", str(tmp_path / "figures.docx")]) == 2
     assert "the ending must be one of" in capsys.readouterr().err
     assert not (tmp_path / "figures.docx").exists()

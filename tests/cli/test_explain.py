@@ -36,6 +36,11 @@ def test_words_of_strangers_are_not_obeyed_by_the_terminal(folder, capsys):
     assert "\x1b" not in capsys.readouterr().out
 
 
+def test_fewer_contributions_than_none_are_refused_by_the_flags_name(folder, capsys):
+    assert main(["explain", folder, "a text", "--contributions", "-3"]) == 2
+    assert "--contributions -3: expected 0 or more" in capsys.readouterr().err
+
+
 def test_an_unknown_label_is_one_line(folder, capsys):
     assert main(["explain", folder, "a text", "--label", "refunds"]) == 2
     assert "did you mean 'refund'" in capsys.readouterr().err

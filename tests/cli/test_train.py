@@ -306,6 +306,7 @@ def test_a_split_that_would_be_ignored_is_refused(tmp_path, capsys):
         ["--loss-param", "pos_wieght=2"],
         ["--regularisation", "inf"],
         ["--top", "0"],
+        ["--top", "1000"],
     ],
 )
 def test_a_refused_setting_leaves_nothing_that_blocks_the_next_command(tmp_path, wrong):

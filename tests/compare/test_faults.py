@@ -191,6 +191,13 @@ def test_settings_for_texts_that_do_nothing_are_told(tmp_path):
     assert "toy holds features: analyzer of linear do nothing" in checked.notes
 
 
+def test_runs_of_what_texts_are_not_read_by_are_told():
+    training = {"linear": {"features": {"analyzer": "char", "word_ngrams": (1, 3)}}}
+    checked = check_data(grid := small(training=training), grid.data)
+    said = "demo is read by the analyzer char: word_ngrams of linear do nothing"
+    assert said in checked.notes
+
+
 def test_a_hierarchy_is_read_with_the_data():
     assert not find_faults(small(data=(DataSpec("demo", read={"hierarchy": "links.csv"}),)))
     assert not find_faults(small(data=(DataSpec("demo", read={"hierarchy_separator": "/"}),)))

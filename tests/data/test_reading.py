@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 
 import numpy as np
 import pytest
@@ -18,6 +19,15 @@ from zlpr.data import (
     read,
     write,
 )
+
+ARFF = """@relation r
+@attribute l {0,1}
+@attribute m {0,1}
+@attribute x numeric
+@data
+1,0,2
+0,1,3
+"""
 
 
 def _jsonl(path, rows):
@@ -199,6 +209,29 @@ def test_iterating_is_lazy_and_raises_where_the_row_is(tmp_path):
     with pytest.raises(UserError, match="line 30001"):
         list(blocks)
     assert sum(len(b.texts) for b in iterate(path, skip_bad_rows=True)) == 30_001
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "given", "left_out"),
+    [
+        ("a.svm", "0 1:1\n1 2:1\n", {"group": "g", "text": 0}, "text=… group=…"),
+        ("a.svm", "0 1:1\n1 2:1\n", {"labels": ["x", "y"]}, "labels=…"),
+        ("a.arff", ARFF, {"labels": ["l", "m"], "features": ["x"]}, "features=…"),
+        ("a.ft", "__label__a one\n__label__b two\n", {"label_delimiter": "|"}, "label_delimiter=…"),
+    ],
+)
+def test_columns_are_refused_where_a_format_has_none(name, content, given, left_out, tmp_path):
+    (tmp_path / name).write_text(content)
+    said = f"which has no columns to name; leave out {left_out}, or say what it is with format=…"
+    with pytest.raises(UserError, match=re.escape(said)):
+        read(tmp_path / name, **given)
+    own = {"labels": ["l", "m"]} if name == "a.arff" else {}
+    assert len(read(tmp_path / name, **own, id=False)) == 2
+
+
+def test_the_demo_has_no_columns_to_name():
+    with pytest.raises(UserError, match="no file with columns; leave out text=… id=…"):
+        load("demo", text="body", id="number", split=False)
 
 
 def test_load_demo_and_a_folder_that_is_called_demo(tmp_path, monkeypatch):

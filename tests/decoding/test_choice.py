@@ -7,10 +7,12 @@ import pytest
 from tests.decoding.test_label_sets import tied_data
 from tests.metrics.cases import random_case
 from zlpr import decoding, metrics
+from zlpr._ancestors import Ancestors
 from zlpr._errors import UserError
 from zlpr.decoding import DECISION_METRICS, LabelSets, Threshold, TopK, ZeroBound, choose, weigh
 from zlpr.decoding._rule import Validation
 from zlpr.decoding.choice import per_sample
+from zlpr.decoding.with_ancestors import close
 
 CASE = random_case(samples=90, labels=6, density=0.3, seed=70)
 
@@ -86,6 +88,21 @@ def test_values_are_those_of_rules_fitted_without_the_sample(metric):
             rule = kind().fit(CASE.true[rest], CASE.scores[rest], metric)
             decided[fold] = rule(CASE.scores[fold])
         assert judged.value == pytest.approx(getattr(metrics, metric)(CASE.true, decided))
+
+
+@pytest.mark.parametrize("metric", DECISION_METRICS)
+@pytest.mark.parametrize("width", [None, 3])
+def test_values_are_of_sets_with_ancestors_where_labels_have_some(metric, width):
+    above = Ancestors.of([[], [0], [1], [], [3], [3, 0]])
+    generator = np.random.default_rng(5)
+    true = close(generator.random((80, 6)) < 0.2, above)
+    scores = true + generator.normal(size=true.shape)
+    given = scores if width is None else metrics.TopScores.of(scores, width)
+    options = {"rules": ["zero", "threshold"], "empty": "sklearn", "ancestors": above}
+    nothing_fitted, _ = weigh(true, given, metric, **options).judged
+    decided = close(ZeroBound()(given), above)
+    expected = metrics.evaluate(true, y_pred=decided, empty="sklearn")[metric]
+    assert nothing_fitted.value == pytest.approx(expected)
 
 
 def test_rules_may_be_given_and_stay_untouched():

@@ -79,6 +79,18 @@ def test_what_decides_in_the_end_decides_while_validation_chooses(parts, model):
     assert generous.figures["validation"]["micro_f1"] == pytest.approx(reached, abs=0.01)
 
 
+@pytest.mark.parametrize("model", ["linear", "shortlist"])
+@pytest.mark.parametrize(
+    ("threshold", "said"), [(50.0, "no score is above it"), (-1e6, "all scores are above it")]
+)
+def test_a_threshold_that_parts_no_scores_is_doubted(parts, model, threshold, said, caplog):
+    settings = {"model": model, "regularisation": 1.0, "refit": False}
+    fit(*parts, TrainingConfig(**settings, threshold=0.0))
+    assert "threshold" not in caplog.text
+    fit(*parts, TrainingConfig(**settings, threshold=threshold))
+    assert f"threshold {threshold:g}: on the validation part {said}" in caplog.text
+
+
 def test_five_values_cost_less_than_two_and_a_half_trainings(parts):
     one = fit(*parts, TrainingConfig())
     five = fit(*parts, TrainingConfig(choose={"pos_weight": (1.0, 0.5, 2.0, 4.0, 8.0)}))

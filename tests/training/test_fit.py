@@ -6,6 +6,7 @@ from scipy import sparse
 
 from tests.models import fitted
 from zlpr import load, metrics
+from zlpr._ancestors import Ancestors
 from zlpr._errors import UserError
 from zlpr.data import Dataset
 from zlpr.decoding import (
@@ -17,7 +18,10 @@ from zlpr.decoding import (
     rules_of_scores,
     weigh,
 )
+from zlpr.decoding.with_ancestors import close
 from zlpr.training import TrainingConfig, fit
+from zlpr.training.judging import ScoredPart
+from zlpr.training.selection import choose_rule
 from zlpr.training.solvers import memory_of_fit
 
 
@@ -208,11 +212,39 @@ def test_a_model_fitted_from_python_is_saved_with_its_figures_and_card(tmp_path)
     assert "Micro-F1" in card
 
 
+def test_rules_are_weighed_by_sets_with_ancestors_where_labels_have_some():
+    generator = np.random.default_rng(3)
+    above = Ancestors.of([[], [0], [1], []])
+    truth = close(generator.random((60, 4)) < 0.3, above)
+    part = ScoredPart(truth, truth + generator.normal(size=truth.shape), ancestors=above)
+    found = choose_rule(TrainingConfig(), truth, part).judged
+    given = {"rules": by_preference(rules_of_scores()), "train_labels": truth, "empty": "sklearn"}
+    assert found == weigh(truth, part.scores, **given, ancestors=above).judged
+    assert found != weigh(truth, part.scores, **given).judged
+
+
 def test_settings_for_texts_are_refused_where_there_are_none():
     features = np.eye(8, dtype=np.float32)
     data = Dataset.from_label_sets([{"a"}, {"b"}] * 4, features=features)
     config = TrainingConfig.of({"features": {"analyzer": "char", "min_count": 1}})
     with pytest.raises(UserError, match="analyzer, min_count: for texts, and this data holds feat"):
+        fit(data, data, config)
+
+
+@pytest.mark.parametrize(
+    ("texts", "analyzer", "idle", "read"),
+    [
+        (["red wine here"] * 8, "char", "word_ngrams", "char"),
+        (["红酒在这里"] * 8, "auto", "word_ngrams", "char"),
+        (["red wine here"] * 8, "auto", "char_ngrams", r"word\+subword"),
+        (["red wine here"] * 8, "word", "subword_ngrams", "word"),
+    ],
+)
+def test_runs_of_what_texts_are_not_read_by_are_refused(texts, analyzer, idle, read):
+    data = Dataset.from_label_sets([{"a"}, {"b"}] * 4, texts=texts)
+    config = TrainingConfig.of({"features": {"analyzer": analyzer, idle: (1, 5)}})
+    said = f"{idle}: does nothing where texts are read by the analyzer {read};"
+    with pytest.raises(UserError, match=said):
         fit(data, data, config)
 
 

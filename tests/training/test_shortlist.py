@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -232,12 +234,34 @@ def test_candidates_of_features_as_given_are_those_that_validation_saw_scaled(tm
         assert recall_of(again.labels, validation.labels) == 1.0
 
 
+def test_a_rule_that_needs_all_labels_is_refused_before_training(monkeypatch):
+    monkeypatch.setattr(shortlist_fit, "train_shortlist", lambda *given, **more: 1 / 0)
+    data = many_labels.make()
+    said = r"decode 'label_sets' reads the scores of all labels.* its rules are: auto, zero, "
+    with pytest.raises(UserError, match=said):
+        fit(data, data, TrainingConfig(model="shortlist", decode="label_sets"))
+
+
 def test_features_too_small_for_single_precision_are_refused_before_training():
     data = of_many_features()
     tiny = sparse.csr_array(data.features * np.float32(1e-41))
     data = Dataset(labels=data.labels, label_names=data.label_names, features=tiny)
     with pytest.raises(UserError, match=r"feature 0 .* is nowhere above .*, too small to score"):
         fit(data, data, TrainingConfig(model="shortlist"))
+
+
+@pytest.mark.parametrize("model", ["shortlist", "linear", "powerset"])
+def test_a_validation_sample_out_of_all_proportion_is_refused_before_training(model):
+    data = of_many_features()
+    small = sparse.csr_array(data.features * np.float32(1e-20))
+    train = Dataset(labels=data.labels, label_names=data.label_names, features=small)
+    far = small.tolil()
+    far[3, 0] = 1e30
+    validation = replace(train, features=sparse.csr_array(far))
+    with pytest.raises(
+        UserError, match=r"feature 0 .* is up to 1e\+30 in the validation part, out"
+    ):
+        fit(train, validation, TrainingConfig(model=model))
 
 
 def one_far_off(size, seed, far=0.0):

@@ -1,11 +1,11 @@
-"""The figures of `zlpr evaluate --plot`."""
+"""The figures of `zlpr evaluate --plot`, and where those of any command may go."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zlpr._atomic import replacing
+from zlpr._atomic import is_special, replacing
 from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr._palette import BLUE, GREY, VERMILION
@@ -21,6 +21,12 @@ FAILING = 0.1
 """Labels with an F1 below this fail: they are drawn in another colour, and named."""
 
 MOST_NAMED = 15
+
+
+def check_picture(path: str, *, overwrite: bool) -> None:
+    """Refuse to replace a picture that is there, before anything is computed for it."""
+    if not overwrite and Path(path).exists() and not is_special(path):
+        raise UserError(f"{path}: is there already; choose another name, or --overwrite")
 
 
 def plot_evaluation(

@@ -244,7 +244,8 @@ def _grid(args: argparse.Namespace) -> "Grid":
     reading = given_reading(args)
     if args.data:
         split: SplitMethod | None = "group" if args.group is not None else None
-        data = (DataSpec(path, read=reading, split=split) for path in args.data)
+        placed = [x if root is None or x == "demo" else str(root / x) for x in args.data]
+        data = (DataSpec(path, read=reading, split=split) for path in placed)
         grid = replace(grid, data=tuple(data))
     elif reading:
         flag = next(iter(reading)).replace("_", "-")

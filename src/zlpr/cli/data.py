@@ -161,15 +161,19 @@ def add_stats(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="draw label frequency, set sizes and co-occurrence into FILE (.png, .svg or .pdf)",
     )
+    parser.add_argument("--overwrite", action="store_true", help="replace a FILE that is there")
     _add_json(parser)
     add_reading_arguments(parser)
 
 
 def run_stats(args: argparse.Namespace) -> None:
     """Print the table, for data that is here or, by a set's name alone, as published."""
+    from zlpr.cli._plots import check_picture
     from zlpr.data import published
     from zlpr.data.statistics import describe
 
+    if args.plot:
+        check_picture(args.plot, overwrite=args.overwrite)
     if args.published and published.set_name(args.published) is None:
         published.statistics(args.published)  # raises with the names that there are
     name = args.published or args.data

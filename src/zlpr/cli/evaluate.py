@@ -55,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--plot", metavar="FILE", help="draw reliability and the F1 of labels into FILE"
     )
+    parser.add_argument("--overwrite", action="store_true", help="replace a FILE that is there")
     parser.add_argument(
         "--empty",
         choices=("sklearn", "paper"),
@@ -76,6 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Read, predict, measure."""
     from zlpr import load
+    from zlpr.cli._plots import check_picture, plot_evaluation
     from zlpr.training.parts import seen_before
 
     by_hand = ("threshold", "top", "min_probability")
@@ -84,6 +86,8 @@ def run(args: argparse.Namespace) -> None:
         raise UserError(f"--zero-bound and --{given[0].replace('_', '-')}: give one of them")
     if args.worst < 0:
         raise UserError(f"--worst {args.worst}: expected 0 or more")
+    if args.plot:
+        check_picture(args.plot, overwrite=args.overwrite)
     model = load(args.model)
     decide_by_hand(model, args)
     data = _part(_read(model, args), args.part)
@@ -99,8 +103,6 @@ def run(args: argparse.Namespace) -> None:
             propensity=args.propensity,
         )
     if args.plot:
-        from zlpr.cli._plots import plot_evaluation
-
         plot_evaluation(evaluation.curve, evaluation.report, data, Path(args.plot))
     if args.json:
         print_json(evaluation.to_json())

@@ -4,6 +4,7 @@ import argparse
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from zlpr._errors import UserError
 from zlpr._escape import for_terminal
 from zlpr.cli._console import print_json, print_table, say
 from zlpr.cli._decision import add_decision_arguments, decide_by_hand
@@ -43,6 +44,8 @@ def run(args: argparse.Namespace) -> None:
 
     model = load(args.model)
     decide_by_hand(model, args)
+    if args.contributions < 0:
+        raise UserError(f"--contributions {args.contributions}: expected 0 or more")
     explanations = model.explain(args.text, args.label, args.contributions)
     if args.json:
         print_json([_plain(args.text, explanation) for explanation in explanations])

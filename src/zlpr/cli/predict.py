@@ -174,8 +174,9 @@ def _is_folder(args: argparse.Namespace) -> bool:
         raise UserError("--ray predicts files into a folder: give --file and --out DIR")
     if args.workers is not None and (not args.ray or args.workers < 1):
         raise UserError("--workers is for --ray, and at least 1")
-    if out and (folder or Path(out).suffix == ".parquet") and (args.csv or args.raw_csv):
-        raise UserError(f"{out}: is written as Parquet; leave --csv out")
+    forms = [form for form in ("csv", "raw_csv", "json") if getattr(args, form)]
+    if out and (folder or Path(out).suffix == ".parquet") and forms:
+        raise UserError(f"{out}: is written as Parquet; leave {as_flag(forms[0])} out")
     if folder and Path(out).is_file():
         raise UserError(f"{out}: a file; --out takes a folder for the parts of several files")
     return folder

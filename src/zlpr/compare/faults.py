@@ -21,7 +21,7 @@ from zlpr.compare.records import LossSpec
 from zlpr.losses import registry
 from zlpr.models.registry import available, kind_of
 from zlpr.training import Parts, TrainingConfig
-from zlpr.training.fitting import settings_for_texts
+from zlpr.training.fitting import idle_runs, settings_for_texts
 from zlpr.training.loss import create_loss
 from zlpr.training.registry import trainer_of
 
@@ -99,13 +99,17 @@ def _notes(entry: DataSpec, dataset: data.Dataset, parts: Parts) -> Iterator[str
 
 
 def _unused(grid: Grid, entry: DataSpec, dataset: data.Dataset) -> Iterator[str]:
-    """Settings for texts that do nothing here; another set of the grid may hold texts."""
-    for model in models_of(grid, entry) if dataset.texts is None else ():
+    """Settings for texts that do nothing here; another set of the grid may have a use for them."""
+    for model in models_of(grid, entry):
         with contextlib.suppress(ValueError, TypeError):  # find_faults has said so
-            settings = {**settings_for(grid.training, model), "model": model}
-            given = settings_for_texts(TrainingConfig.of(settings))
+            config = TrainingConfig.of({**settings_for(grid.training, model), "model": model})
+            if dataset.texts is None:
+                given, why = settings_for_texts(config), "holds features"
+            else:
+                given, read = idle_runs(config, dataset.texts)
+                why = f"is read by the analyzer {read}"
             if given:
-                yield f"{entry.title} holds features: {', '.join(given)} of {model} do nothing"
+                yield f"{entry.title} {why}: {', '.join(given)} of {model} do nothing"
 
 
 def _twice(what: str, names: Sequence[str]) -> list[str]:

@@ -38,6 +38,18 @@ from zlpr.data.rows import Block, Column, ReadOptions, UnknownLabels
 
 _log = logging.getLogger("zlpr.data")
 
+OF_COLUMNS = (
+    "text",
+    "features",
+    "categories",
+    "labels",
+    "id",
+    "group",
+    "split",
+    "label_delimiter",
+)
+"""Arguments of `read` that only a table has a use for."""
+
 
 def read(
     path: str | Path,
@@ -151,12 +163,33 @@ def _format_and_options(
 ) -> tuple[Format, ReadOptions]:
     """The format of a file, and how to read it: like another one where that has columns too."""
     chosen = find_format(path, options) if name is None else info(name)
+    if not chosen.table:
+        _refuse_columns(path, chosen, options)
     like = options.like
     if like is not None and like.format != chosen.name:
         other = FORMATS.get(like.format)
         if other is None or not (chosen.table and other.table):
             like = Columns(num_features=like.num_features)
     return chosen, replace(options, like=like)
+
+
+def _arguments(values: Mapping[str, Any]) -> list[str]:
+    """Those that are given; False says that there is none."""
+    return [
+        f"{name}=…" for name, value in values.items() if value is not None and value is not False
+    ]
+
+
+def _refuse_columns(path: Path, chosen: Format, options: ReadOptions) -> None:
+    """Refuse what is said of columns for a format without such, which would not look at it."""
+    given = _arguments({name: getattr(options, name) for name in OF_COLUMNS})
+    if chosen.name == "mulan" and "labels=…" in given:  # attributes, or an XML file that lists them
+        given.remove("labels=…")
+    if given:
+        raise UserError(
+            f"{path}: read as {chosen.name}, which has no columns to name; leave out "
+            f"{' '.join(given)}, or say what it is with format=…"
+        )
 
 
 class _Numbering(dict[str, int]):
@@ -506,6 +539,7 @@ def _load(spec: str | Path, how: Mapping[str, Any]) -> Dataset:
     """As `load`, with the labels as they come."""
     path = Path(spec)
     if str(spec) == "demo" and not path.exists():
+        _refuse_for_demo(how)
         return demo.make()
     with file_faults(spec):
         folder_of_parts = path.is_dir() and not huggingface.is_saved(path)
@@ -520,6 +554,16 @@ def _load(spec: str | Path, how: Mapping[str, Any]) -> Dataset:
             "the labels with labels=…"
         )
     return data
+
+
+def _refuse_for_demo(how: Mapping[str, Any]) -> None:
+    """Refuse what is said of a file for the demo corpus, which would not look at it."""
+    of_files = ("format", *OF_COLUMNS, "label_names")
+    given = _arguments({name: how.get(name) for name in of_files})
+    if given:
+        raise UserError(
+            f"demo: made-up texts with labels, no file with columns; leave out {' '.join(given)}"
+        )
 
 
 def files_behind(spec: str | Path, **how: Any) -> list[Path]:

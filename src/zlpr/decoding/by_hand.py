@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.decoding._rule import Rule
 from zlpr.decoding.floor import ProbabilityFloor
@@ -22,6 +23,7 @@ def by_hand(
     threshold: float | None = None,
     top: int | None = None,
     min_probability: float | None = None,
+    num_labels: int | None = None,
 ) -> Rule:
     """A rule with what a user asks for in its place: a threshold, a number of labels, a floor.
 
@@ -33,6 +35,7 @@ def by_hand(
         top: predict so many labels for every sample, in place of a rule and its floor, too.
         min_probability: leave out labels below it; replaces the floor of a rule that has one, and 0
             takes it away.
+        num_labels: how many labels there are, where it is known, so that no more are asked for.
 
     Returns:
         The rule itself where nothing is asked for. Where the rule adds ancestors, so does this, at
@@ -53,6 +56,8 @@ def by_hand(
     if top is not None:
         if top < 1:
             raise UserError(f"top {top}: expected at least 1")
+        if num_labels is not None and top > num_labels:
+            raise UserError(f"top {top}: there are no more than {counted(num_labels, 'label')}")
         rule = TopK(top)
     if min_probability is not None:
         rule = rule.rule if isinstance(rule, ProbabilityFloor) else rule

@@ -2,19 +2,22 @@
 
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from zlpr._ancestors import Ancestors
 from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.decoding._folds import FEW_SAMPLES, FOLDS, TOLERANCE, folds_of, thinned
 from zlpr.decoding._rule import BoolArray, Features, Rule, Validation, check_all_labels
+from zlpr.decoding._shortlist import Shortlist
 from zlpr.decoding._sweep import set_values
 from zlpr.decoding.label_sets import LabelSets
 from zlpr.decoding.registry import available, create
+from zlpr.decoding.with_ancestors import close
 from zlpr.metrics import Empty, Labels, Scores, info
 from zlpr.metrics.table import shown
 
@@ -130,6 +133,7 @@ def weigh(
     features: Features | None = None,
     empty: Empty = "paper",
     tolerance: float = TOLERANCE,
+    ancestors: Ancestors | None = None,
 ) -> Choice:
     """Compare rules by five-fold cross-validation and fit the one to decide by.
 
@@ -152,6 +156,8 @@ def weigh(
         features: of the validation samples, shape (samples, columns), dense or CSR.
         empty: what empty cases count, see `zlpr.metrics`.
         tolerance: standard errors that a preferred rule may be behind; 0 takes the best.
+        ancestors: of the labels, which come with whatever a rule decides on: rules are compared by
+            the sets with them.
 
     Returns:
         The fitted rule with the record of the comparison.
@@ -166,7 +172,7 @@ def weigh(
     rule = weighed[0] if weighed[0].name == "zero" else weighed[-1]
     part = thinned(data)
     if len(data.true) >= 2 * FOLDS and len(weighed) > 1:
-        judged = _judge(weighed, part)
+        judged = _judge(weighed, part, ancestors)
         near = (judge.behind <= tolerance * judge.error for judge in judged)
         rule = next(rule for rule, is_near in zip(weighed, near, strict=True) if is_near)
     rule.learn(data)
@@ -202,9 +208,14 @@ def _affordable(rules: list[Rule], data: Validation) -> list[Rule]:
     return simple if len(data.true) < FEW_SAMPLES and simple else rules
 
 
-def _judge(rules: Sequence[Rule], data: Validation) -> tuple[JudgedRule, ...]:
+def _judge(
+    rules: Sequence[Rule], data: Validation, ancestors: Ancestors | None
+) -> tuple[JudgedRule, ...]:
     """Each rule's value on samples that it was not fitted on, and its distance from the best."""
-    parts = [per_sample(data, _decided(rule, data)) for rule in rules]
+    decided = [(data, _decided(rule, data)) for rule in rules]
+    if ancestors is not None:
+        decided = [_with_ancestors(data, chosen, ancestors) for _, chosen in decided]
+    parts = [per_sample(*pair) for pair in decided]
     values = [float(part.mean()) for part in parts]
     best = int(np.argmax(values))
     sign = info(data.metric).sign
@@ -229,6 +240,36 @@ def _decided(rule: Rule, data: Validation) -> BoolArray:
     if data.shortlist is not None:
         decided &= data.scores > -np.inf  # no candidate
     return decided
+
+
+def _with_ancestors(
+    data: Validation, decided: BoolArray, ancestors: Ancestors
+) -> tuple[Validation, BoolArray]:
+    """What was decided with its ancestors, and cells among which these are.
+
+    Of candidates, the cells are those that are true or decided on, for an ancestor may be none.
+    """
+    if data.shortlist is None:
+        return data, close(decided, ancestors)
+    num_labels, labels = data.num_labels, data.shortlist.labels
+
+    def cells_of(mask: BoolArray) -> NDArray[np.int64]:
+        return np.nonzero(mask)[0] * num_labels + labels[mask]
+
+    true, chosen = cells_of(data.true), ancestors.close(cells_of(decided))
+    if data.missed is not None:
+        true = np.concatenate([true, data.missed.cells])
+    cells = np.union1d(true, chosen)
+    rows, columns = np.divmod(cells, num_labels)
+    counts = np.bincount(rows, minlength=len(decided))
+    places = np.arange(len(cells)) - np.repeat(np.cumsum(counts) - counts, counts)
+    shape = (len(decided), int(counts.max(initial=1)))
+    listed = np.full(shape, num_labels)
+    is_true, is_chosen = np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool)
+    listed[rows, places] = columns
+    is_true[rows, places], is_chosen[rows, places] = np.isin(cells, true), np.isin(cells, chosen)
+    around = Shortlist(listed, num_labels)
+    return replace(data, true=is_true, shortlist=around, missed=None), is_chosen
 
 
 def per_sample(data: Validation, predicted: BoolArray) -> Values:

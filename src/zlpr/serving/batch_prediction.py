@@ -183,7 +183,8 @@ def _naming(source: Path) -> Iterator[None]:
 
 def _load(request: Request) -> FittedModel:
     model = load(request.model)
-    model.decoder = by_hand(model.decoder, model.calibrator, **request.decision)  # type: ignore[arg-type]
+    given: dict[str, Any] = {**request.decision, "num_labels": len(model.label_names)}
+    model.decoder = by_hand(model.decoder, model.calibrator, **given)
     return model
 
 

@@ -1,12 +1,15 @@
 """From data and settings to a fitted model: train, fit decoding and calibration, judge, record."""
 
 import dataclasses
+import logging
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from zlpr import decoding
 from zlpr._ancestors import Ancestors
@@ -14,8 +17,9 @@ from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr._memory import require_memory
 from zlpr.data import Dataset
-from zlpr.metrics import LabelFrequencies, label_report
+from zlpr.metrics import LabelFrequencies, TopScores, label_report
 from zlpr.models.base import FittedModel, TrainingRecord
+from zlpr.models.feature_config import VIEWS
 from zlpr.models.registry import kind_of
 from zlpr.training.base import (
     ModelTrainer,
@@ -27,7 +31,7 @@ from zlpr.training.base import (
 )
 from zlpr.training.checkpoints import candidate as candidate_folder
 from zlpr.training.checkpoints import describe_run
-from zlpr.training.config import TrainingConfig
+from zlpr.training.config import AUTO, TrainingConfig
 from zlpr.training.judging import ScoredPart, judge
 from zlpr.training.loss import NotFiniteError, create_loss
 from zlpr.training.parts import Parts
@@ -41,6 +45,8 @@ from zlpr.training.selection import (
 
 if TYPE_CHECKING:
     from zlpr.training.block_workers import BlockWorkers
+
+_log = logging.getLogger("zlpr.training")
 
 
 @dataclass(frozen=True)
@@ -157,6 +163,7 @@ def fit_parts(
         trained.validation_features,
         ancestors,
     )
+    _doubt_threshold(config, validation)
     choice = choose_rule(config, parts.train.labels, validation)
     probabilities = choose_probabilities(config.scored_as, parts.train.labels, validation)
     model.calibrator = probabilities.probabilities
@@ -172,6 +179,27 @@ def fit_parts(
         scores, features = model.score(read), model.features(read)
         judged["test"] = ScoredPart(parts.test.labels, scores, features, ancestors)
     return _recorded(parts, config, trained, choice, probabilities, judged, seconds)
+
+
+def _doubt_threshold(config: TrainingConfig, validation: ScoredPart) -> None:
+    """Say of a given threshold that it parts no scores, so that nothing could be chosen by it."""
+    if config.threshold is None:
+        return
+    held = validation.scores
+    scores = held.scores if isinstance(held, TopScores) else held
+    scores = scores[scores > -np.inf]  # of candidates, where a sample has fewer
+    above = scores > config.threshold
+    if above.any() and not above.all():
+        return
+    which = "all scores are above it" if above.any() else "no score is above it"
+    _log.warning(
+        "threshold %g: on the validation part %s, from %.3g to %.3g; every sample gets the same "
+        "labels, and validation had nothing to choose by",
+        config.threshold,
+        which,
+        scores.min(initial=np.inf),
+        scores.max(initial=-np.inf),
+    )
 
 
 def hierarchy_of(train: Dataset) -> tuple[list[list[int]] | None, Ancestors | None]:
@@ -324,13 +352,42 @@ def settings_for_texts(config: TrainingConfig) -> list[str]:
     return [*ngrams, *(["label_texts"] if getattr(config, "label_texts", "") == "yes" else [])]
 
 
+def idle_runs(config: TrainingConfig, texts: Sequence[str]) -> tuple[list[str], str]:
+    """Lengths of runs that were given of what these texts are not read by, and what they are."""
+    from zlpr.models.features import guess_analyzer
+
+    features = getattr(config, "features", None)
+    if features is None:
+        return [], ""
+    read = guess_analyzer(texts) if features.analyzer == AUTO else features.analyzer
+    others = [f"{view}_ngrams" for view in VIEWS if view not in read.split("+")]
+    return [name for name in others if name in settings_for_texts(config)], read
+
+
 def check_settings(train: Dataset, config: TrainingConfig) -> None:
     """Refuse settings that this data, or the loss, has no use for."""
     for candidate in config.alternatives() if config.choose else ():
         create_loss(candidate, train.labels)
+    if config.decode != AUTO and not trainer_of(config.model).scores_all_labels:
+        possible = decoding.rules_of_scores(of_candidates=True)
+        if decoding.create(config.decode).needs_all_labels:
+            raise UserError(
+                f"decode {config.decode!r} reads the scores of all labels, and model "
+                f"{config.model} scores candidates; its rules are: {', '.join((AUTO, *possible))}"
+            )
+    if config.top is not None and config.top > train.num_labels:
+        labels = counted(train.num_labels, "label")
+        raise UserError(f"top {config.top}: there are no more than {labels}")
     given = settings_for_texts(config)
     if train.texts is None and given:
         raise UserError(f"{', '.join(given)}: for texts, and this data holds features")
+    if train.texts is not None:
+        idle, read = idle_runs(config, train.texts)
+        if idle:
+            raise UserError(
+                f"{', '.join(idle)}: does nothing where texts are read by the analyzer {read}; "
+                "leave it out, or name another analyzer"
+            )
 
 
 def check_same_labels(train: Dataset, validation: Dataset) -> None:

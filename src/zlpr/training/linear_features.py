@@ -12,7 +12,7 @@ from zlpr._errors import UserError
 from zlpr.data import Dataset
 from zlpr.models.feature_config import FeatureConfig
 from zlpr.models.features import Matrix, TextFeatures
-from zlpr.models.inputs import fill_missing
+from zlpr.models.inputs import LARGEST_FEATURE, fill_missing
 from zlpr.models.mixed_matrix import MixedMatrix
 from zlpr.training.sample_basis import SampleBases
 
@@ -185,7 +185,10 @@ def extract_features(
         features = counted(first.shape[1], "feature")
         raise UserError(f"training has {features}, validation {second.shape[1]:,}")
     scaling = Scaling.of(first, second)
-    return ExtractedFeatures(scaling.apply(first), scaling.apply(second), None, scaling, means)
+    with np.errstate(over="ignore"):
+        scaled = scaling.apply(second)
+    _check_near(second, scaled)
+    return ExtractedFeatures(scaling.apply(first), scaled, None, scaling, means)
 
 
 def _check_not_tiny(features: Any, scale: NDArray[np.float64]) -> None:
@@ -198,6 +201,20 @@ def _check_not_tiny(features: Any, scale: NDArray[np.float64]) -> None:
                 f"score in single precision (at least {SMALLEST_FEATURE:g}); scale it, or leave it "
                 "out"
             )
+
+
+def _check_near(validation: Any, scaled: Any) -> None:
+    """Refuse validation features that are out of all proportion to the training part's."""
+    largest = abs(scaled).max(axis=0)
+    largest = largest.toarray().ravel() if _is_sparse(scaled) else largest
+    far = np.flatnonzero(~(largest <= LARGEST_FEATURE))
+    if len(far):
+        number = int(far[0])
+        raise UserError(
+            f"feature {number} (the first is 0) is up to {abs(validation[:, [number]]).max():.3g} "
+            "in the validation part, out of all proportion to the training part: the ratio leaves "
+            "single precision; scale it, or leave out what stands for a missing number"
+        )
 
 
 def _means(train: Dataset) -> NDArray[np.float32] | None:

@@ -42,6 +42,7 @@ def choose_rule(
         train_labels=train_labels,
         features=validation.features,
         empty=config.convention,
+        ancestors=validation.ancestors,
     )
 
 
