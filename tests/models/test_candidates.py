@@ -16,6 +16,7 @@ def random_matrix(rows, columns, density=0.2, seed=0):
 @pytest.mark.parametrize("products", [7, 2**22])
 def test_the_nearest_labels_are_those_with_the_largest_products(products, monkeypatch):
     monkeypatch.setattr(candidates, "BLOCK_PRODUCTS", products)
+    monkeypatch.setattr(candidates, "BLOCK_PRODUCTS_OF_A_LABEL", 0)
     features, centroids = random_matrix(13, 40), random_matrix(9, 40, seed=1)
     dense = (features @ centroids.T).toarray()
     found = candidates.nearest(features, centroids, 4)
@@ -34,6 +35,7 @@ def test_a_sample_that_has_nothing_in_common_with_any_label_has_no_candidates():
 @pytest.mark.parametrize("table", [1, 100, 2**22])
 def test_the_scores_of_cells_are_products_of_rows(table, monkeypatch):
     monkeypatch.setattr(candidates, "TABLE", table)
+    monkeypatch.setattr(candidates, "LARGEST_TABLE", table)
     monkeypatch.setattr(candidates, "GROUP_ENTRIES", 20)
     features, weight = random_matrix(11, 30), random_matrix(7, 30, seed=1)
     rng = np.random.default_rng(2)
@@ -44,6 +46,17 @@ def test_the_scores_of_cells_are_products_of_rows(table, monkeypatch):
     )
     none = np.empty(0, dtype=np.int64)
     assert candidates.score_cells(features, weight, none, none).shape == (0,)
+
+
+def test_groups_do_not_shrink_as_features_grow():
+    """What a group takes for itself would else make their time labels times features."""
+    labels = np.repeat(np.arange(500), 2)
+    rows = np.zeros(1000, dtype=np.int64)
+    groups = []
+    for width in (50_000, 400_000):
+        features = sparse.csr_array((np.ones(3), ([0, 0, 0], [1, 5, 9])), shape=(1, width))
+        groups.append(sum(1 for _ in candidates.label_groups(labels, rows, features)))
+    assert groups == [8, 8]
 
 
 def test_sums_of_labels_keep_their_largest_entries():

@@ -43,6 +43,7 @@ def test_cells_are_the_positives_and_the_nearest(problem):
 @pytest.mark.parametrize("table", [1, 60, 2**22])
 def test_the_kernel_is_that_of_samples_with_the_same_label(problem, table, monkeypatch):
     monkeypatch.setattr(candidates, "TABLE", table)
+    monkeypatch.setattr(candidates, "LARGEST_TABLE", table)
     features, _, cells, _ = problem
     products = (features @ features.T).toarray() + CONSTANT**2
     same = cells.labels[:, None] == cells.labels[None, :]

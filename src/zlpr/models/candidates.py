@@ -10,10 +10,14 @@ from scipy import sparse
 
 Integers = NDArray[np.integer[Any]]
 
-# Products that are added up at a time: a block of samples takes some 12 bytes for each.
-BLOCK_PRODUCTS = 2**20
+# Products that are added up at a time: a block of samples takes some 12 bytes for each. It begins
+# with a zero for every label, so that with very many labels it has so many products of each.
+BLOCK_PRODUCTS, BLOCK_PRODUCTS_OF_A_LABEL = 2**20, 8
 # Places of a table over the features of a few labels, and features that are looked up at a time.
+# A table is larger where features are very many, so that it holds so many labels all the same: what
+# a group takes for itself would else grow with labels times features.
 TABLE, GROUP_ENTRIES = 2**21, 2**18
+TABLE_LABELS, LARGEST_TABLE = 64, 2**25
 # Candidates are named by the features of a sample that could add most, by the labels of a feature
 # whose centroids have most of it, and by so many products of a sample as a whole: what it takes
 # then grows with the samples alone. With all products recall is the same on German records (42.9 %)
@@ -97,7 +101,8 @@ def nearest(features: Any, centroids: Any, count: int) -> NDArray[np.int64]:
     """
     features, columns = naming_factors(features, centroids)
     found = np.full((features.shape[0], count), -1, dtype=np.int64)
-    for first, last in blocks_of(features, np.diff(columns.indptr)):
+    most = max(BLOCK_PRODUCTS, BLOCK_PRODUCTS_OF_A_LABEL * columns.shape[1])
+    for first, last in blocks_of(features, np.diff(columns.indptr), most):
         products = sparse.csr_array(features[first:last] @ columns)
         pointer = products.indptr.tolist()
         for row, (start, end) in enumerate(itertools.pairwise(pointer), first):
@@ -203,17 +208,21 @@ def as_matrix(candidates: NDArray[np.integer[Any]], num_labels: int) -> "sparse.
     return sparse.csr_array((ones, (rows, candidates[rows, places])), shape=shape)
 
 
-def blocks_of(rows: Any, lengths: NDArray[Any]) -> Iterator[tuple[int, int]]:
+def blocks_of(
+    rows: Any, lengths: NDArray[Any], most: int | None = None
+) -> Iterator[tuple[int, int]]:
     """Ranges of rows whose product with rows of these lengths takes a bounded number of products.
 
     Args:
         rows: the product's first factor, CSR.
         lengths: stored entries in each row of the second.
+        most: products of a range, unless one row alone takes more; None is `BLOCK_PRODUCTS`.
     """
+    most = BLOCK_PRODUCTS if most is None else most
     before = np.concatenate([[0], np.cumsum(lengths[rows.indices], dtype=np.int64)])[rows.indptr]
     first = 0
     while first < rows.shape[0]:
-        last = int(np.searchsorted(before, before[first] + BLOCK_PRODUCTS, side="right")) - 1
+        last = int(np.searchsorted(before, before[first] + most, side="right")) - 1
         last = min(max(last, first + 1), rows.shape[0])
         yield first, last
         first = last
@@ -249,8 +258,15 @@ def score_cells(
 
 
 def table_size(num_features: int) -> int:
-    """Entries of a table with a place for every feature of a few labels, of one at least."""
-    return max(1, TABLE // max(num_features, 1)) * max(num_features, 1)
+    """Entries of a table with a place for every feature of a few labels, of one at least.
+
+    Examples:
+        >>> [table_size(features) // features for features in (1_000, 200_000, 5_000_000)]
+        [2097, 64, 6]
+    """
+    width = max(num_features, 1)
+    entries = max(TABLE, min(TABLE_LABELS * width, LARGEST_TABLE))
+    return max(1, entries // width) * width
 
 
 def label_groups(
