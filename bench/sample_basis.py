@@ -1,11 +1,13 @@
 """Fits of the linear model in a basis of the samples, and without: processor time by shape.
 
-    python bench/sample_basis.py [--labels 6 20 65 200] [--samples 500 1000 2500 5000] [--loss zlpr]
+    python bench/sample_basis.py [--labels 6 20 65 200] [--samples 500 1000 2500 5000]
+        [--words 40] [--loss zlpr]
 
-Of each shape random texts (words drawn by Zipf's law, TF-IDF, some sixty words a text, ten times as
-many words as samples) are fitted at three regularisations, each from the one before, with one
-thread. The time of making the basis is told apart; the last columns say how far the objectives are
-apart and whether training would use it (`zlpr.training.sample_basis.pays`).
+Of each shape random texts (words drawn by Zipf's law, TF-IDF, some sixty words a text, and of
+different words so many times the samples as `--words` says) are fitted at three regularisations,
+each from the one before, with one thread. The time of making the basis is told apart; the last
+columns say how far the objectives are apart and whether training would use it
+(`zlpr.training.sample_basis.pays`).
 """
 
 import argparse
@@ -22,14 +24,15 @@ from zlpr.training.sample_basis import pays
 from zlpr.training.solvers import WholeData
 
 WORDS_OF_A_TEXT = 60
-FEATURES_PER_SAMPLE = 40
 PATH = (1.0, 0.1, 0.01)
 
 
-def draw(samples: int, labels: int) -> tuple[sparse.csr_array, sparse.csr_array]:
+def draw(
+    samples: int, labels: int, words_per_sample: int
+) -> tuple[sparse.csr_array, sparse.csr_array]:
     """Texts and labels that their words tell."""
     rng = np.random.default_rng(0)
-    words = FEATURES_PER_SAMPLE * samples
+    words = words_per_sample * samples
     drawn = (words ** rng.random((samples, WORDS_OF_A_TEXT))).astype(np.int64)
     rows = np.repeat(np.arange(samples), WORDS_OF_A_TEXT)
     counts = sparse.csr_array((np.ones(drawn.size), (rows, drawn.ravel())), shape=(samples, words))
@@ -55,12 +58,14 @@ def fit(features: sparse.csr_array, labels: sparse.csr_array, loss: str) -> tupl
     return made, time.process_time() - began, solution.loss
 
 
-def compare(samples: Sequence[int], labels: Sequence[int], loss: str) -> list[list[str]]:
+def compare(
+    samples: Sequence[int], labels: Sequence[int], words_per_sample: int, loss: str
+) -> list[list[str]]:
     """A row for each shape."""
     table = []
     for count in samples:
         for number in labels:
-            features, targets = draw(count, number)
+            features, targets = draw(count, number, words_per_sample)
             found = {}
             for inside in (True, False):
                 solvers.pays = lambda *shape, inside=inside: inside
@@ -82,11 +87,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--samples", type=int, nargs="+", default=[500, 1000, 2500, 5000])
     parser.add_argument("--labels", type=int, nargs="+", default=[6, 20, 65, 200])
+    parser.add_argument("--words", type=int, default=40, help="different ones for each sample")
     parser.add_argument("--loss", default="zlpr")
     args = parser.parse_args()
     torch.set_num_threads(1)
     head = ["samples", "features", "labels", "without, s", "basis + fits, s", "times as fast"]
-    rows = compare(args.samples, args.labels, args.loss)
+    rows = compare(args.samples, args.labels, args.words, args.loss)
     print_table([*head, "objective", "used"], rows)
 
 
