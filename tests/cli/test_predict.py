@@ -429,7 +429,7 @@ def test_one_parquet_file_of_texts_lines_or_parts(folder, parts, tmp_path, monke
         (["a text", "--workers", "2"], "--workers is for --ray"),
         (["--file", "x.csv", "--out", "TMP", "--csv"], "is written as Parquet"),
         (["--file", "x.csv", "--out", "x.parquet", "--json"], "as Parquet; leave --json out"),
-        (["a text", "--top", "13"], "top 13: there are no more than 12 labels"),
+        (["a text", "--top", "13"], "top 13: there are scores of no more than 12 labels"),
         (["--file", "none-*.csv"], "no file has a name like that"),
         (["a text", "--csv", "--json"], "--json and --csv: give one of them"),
         (["a text", "--id", "a"], "--id: for files, and a text is taken as it is"),
