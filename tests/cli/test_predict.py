@@ -1,6 +1,9 @@
+import bz2
 import csv
+import gzip
 import io
 import json
+import lzma
 import os
 import re
 import subprocess
@@ -426,7 +429,7 @@ def test_one_parquet_file_of_texts_lines_or_parts(folder, parts, tmp_path, monke
         (["a text", "--workers", "2"], "--workers is for --ray"),
         (["--file", "x.csv", "--out", "TMP", "--csv"], "is written as Parquet"),
         (["--file", "x.csv", "--out", "x.parquet", "--json"], "as Parquet; leave --json out"),
-        (["a text", "--top", "13"], "top 13: there are no more than 12 labels"),
+        (["a text", "--top", "13"], "top 13: there are scores of no more than 12 labels"),
         (["--file", "none-*.csv"], "no file has a name like that"),
         (["a text", "--csv", "--json"], "--json and --csv: give one of them"),
         (["a text", "--id", "a"], "--id: for files, and a text is taken as it is"),
@@ -463,9 +466,21 @@ def test_flags_that_say_nothing_here_are_named(folder, capsys):
 
 def test_a_name_that_promises_csv_is_doubted(folder, tmp_path, capsys):
     for flags, doubted in (([], True), (["--csv"], False), (["--json"], False)):
-        out = str(tmp_path / "said.csv")
-        assert main(["predict", folder, "a text", "--out", out, "--overwrite", *flags]) == 0
-        assert ("said.csv gets JSON lines; --csv writes CSV" in capsys.readouterr().err) == doubted
+        for name in ("said.csv", "said.csv.gz"):
+            out = str(tmp_path / name)
+            assert main(["predict", folder, "a text", "--out", out, "--overwrite", *flags]) == 0
+            said = capsys.readouterr().err
+            assert (f"{name} gets JSON lines; --csv writes CSV" in said) == doubted
+
+
+@pytest.mark.parametrize(("ending", "opened"), [("gz", gzip), ("bz2", bz2), ("xz", lzma)])
+def test_a_name_that_promises_a_compressed_file_gets_one(folder, tmp_path, capsys, ending, opened):
+    assert main(["predict", folder, *TEXTS]) == 0
+    printed = capsys.readouterr().out
+    out = tmp_path / f"said.jsonl.{ending}"
+    assert main(["predict", folder, *TEXTS, "--out", str(out)]) == 0
+    with opened.open(out, "rt", encoding="utf-8") as stream:
+        assert stream.read() == printed
 
 
 @pytest.mark.parametrize("name", ["said.jsonl", "said.parquet"])

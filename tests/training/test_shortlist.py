@@ -7,6 +7,7 @@ from scipy import sparse
 from tests import many_labels
 from zlpr import load
 from zlpr._errors import UserError
+from zlpr.cli.main import main
 from zlpr.data import Dataset, Hierarchy
 from zlpr.models.answers import answer
 from zlpr.training import TrainingConfig, fit, shortlist_fit
@@ -288,3 +289,12 @@ def test_one_sample_far_from_all_others_does_not_decide_on_the_rest(far):
     figures = [one.figures["test"]["micro_f1"] for one in (expected, result)]
     assert figures[1] > figures[0] - 0.03
     assert result.history[-1].step < 3 * expected.history[-1].step
+
+
+def test_more_labels_than_there_are_candidates_are_refused(tmp_path):
+    data = many_labels.make()
+    with pytest.raises(UserError, match="top 9: there are scores of no more than 8 labels"):
+        fit(data, data, TrainingConfig(model="shortlist", candidates=8, top=9))
+    fit_many(candidates=8, regularisation=1.0, top=8).model.save(tmp_path / "m")
+    assert main(["predict", str(tmp_path / "m"), "a text", "--top", "8"]) == 0
+    assert main(["predict", str(tmp_path / "m"), "a text", "--top", "9"]) == 2

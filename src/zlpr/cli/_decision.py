@@ -40,5 +40,5 @@ def decide_by_hand(model: "FittedModel", args: argparse.Namespace) -> None:
         threshold=args.threshold,
         top=args.top,
         min_probability=args.min_probability,
-        num_labels=len(model.label_names),
+        num_labels=model.num_scored,
     )

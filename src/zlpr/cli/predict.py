@@ -81,9 +81,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out",
         metavar="FILE|DIR",
-        help="write here instead of to standard output: JSON lines, Parquet where the name ends in "
-        ".parquet, or into a folder, a Parquet part for each --file; a second run goes on "
-        "where the first one stopped",
+        help="write here instead of to standard output: JSON lines, compressed where the name ends "
+        "in .gz, .bz2 or .xz, Parquet where it ends in .parquet, or into a folder, a Parquet part "
+        "for each --file; a second run goes on where the first one stopped",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace what is there")
     parser.add_argument(
@@ -129,18 +129,30 @@ def run(args: argparse.Namespace) -> None:
 
 def _write_lines(model: "FittedModel", args: argparse.Namespace) -> None:
     """JSON lines, CSV or, at a terminal, tables, to a file or to standard output."""
-    from zlpr._atomic import open_text, replacing
+    from zlpr._atomic import replacing
 
     # With answers on the screen they are progress enough.
     waiting = progress(f"predicting into {args.out}") if args.out else nullcontext()
     with waiting, replacing(args.out) if args.out else nullcontext() as beside:
-        stream = open_text(beside) if beside else data_stream()
+        stream = _open_out(beside, Path(args.out)) if beside else data_stream()
         with stream if beside else nullcontext():
             like = columns_of(model)
             write = _writer(stream, model, args, like)
             for batch in _batches(args, like):
                 write(_answered(model, batch))
                 stream.flush()
+
+
+def _open_out(beside: Path, target: Path) -> TextIO:
+    """Open what `replacing` gave for a file, whose name says whether it is compressed."""
+    from zlpr._atomic import open_text
+    from zlpr.data.files import COMPRESSED_SUFFIXES
+
+    compress = COMPRESSED_SUFFIXES.get(target.suffix.lower())
+    if compress is None:
+        return open_text(beside)
+    stream: TextIO = compress(beside, "wt", encoding="utf-8", newline="")
+    return stream
 
 
 def _writer(
@@ -504,6 +516,8 @@ def _reading(args: argparse.Namespace) -> dict[str, Any]:
 
 def _doubt_flags(args: argparse.Namespace) -> None:
     """Refuse flags that cannot go together, and name those that say nothing here."""
+    from zlpr.data.files import plain_suffix
+
     if args.json and (args.csv or args.raw_csv):
         raise UserError(f"--json and --{'csv' if args.csv else 'raw-csv'}: give one of them")
     if not args.file:
@@ -511,7 +525,8 @@ def _doubt_flags(args: argparse.Namespace) -> None:
     of_labels = [as_flag(name) for name in _OF_LABELS if getattr(args, name) is not None]
     if of_labels:
         say(f"note: {', '.join(of_labels)}: for labels, and predict reads none", error=True)
-    if args.out and Path(args.out).suffix == ".csv" and not (args.csv or args.raw_csv or args.json):
+    is_csv = args.out and plain_suffix(Path(args.out)) == ".csv"
+    if is_csv and not (args.csv or args.raw_csv or args.json):
         say(f"note: {for_terminal(args.out)} gets JSON lines; --csv writes CSV", error=True)
 
 

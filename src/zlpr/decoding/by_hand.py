@@ -35,7 +35,8 @@ def by_hand(
         top: predict so many labels for every sample, in place of a rule and its floor, too.
         min_probability: leave out labels below it; replaces the floor of a rule that has one, and 0
             takes it away.
-        num_labels: how many labels there are, where it is known, so that no more are asked for.
+        num_labels: how many labels of a sample have a score, where it is known, so that no more
+            are asked for.
 
     Returns:
         The rule itself where nothing is asked for. Where the rule adds ancestors, so does this, at
@@ -57,7 +58,9 @@ def by_hand(
         if top < 1:
             raise UserError(f"top {top}: expected at least 1")
         if num_labels is not None and top > num_labels:
-            raise UserError(f"top {top}: there are no more than {counted(num_labels, 'label')}")
+            raise UserError(
+                f"top {top}: there are scores of no more than {counted(num_labels, 'label')}"
+            )
         rule = TopK(top)
     if min_probability is not None:
         rule = rule.rule if isinstance(rule, ProbabilityFloor) else rule

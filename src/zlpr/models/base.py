@@ -79,6 +79,11 @@ class FittedModel(abc.ABC):
             return None
         return Hierarchy.of_numbers(self.label_names, self.decoder.parents)
 
+    @property
+    def num_scored(self) -> int:
+        """How many labels of a sample get a score, and so can be predicted."""
+        return len(self.label_names)
+
     @abc.abstractmethod
     def read(self, inputs: Any) -> Any:
         """Inputs as the model reads them: features, or tokens."""

@@ -64,6 +64,11 @@ class ShortlistModel(FittedModel):
         self.text_features = text_features
         self.length_weight = length_weight
 
+    @property
+    def num_scored(self) -> int:
+        """As many as there are candidates."""
+        return min(self.candidates, len(self.label_names))
+
     def score(self, read: Any) -> TopScores:
         """The scores of each sample's candidates."""
         features = as_rows(read)

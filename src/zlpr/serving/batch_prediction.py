@@ -183,7 +183,7 @@ def _naming(source: Path) -> Iterator[None]:
 
 def _load(request: Request) -> FittedModel:
     model = load(request.model)
-    given: dict[str, Any] = {**request.decision, "num_labels": len(model.label_names)}
+    given: dict[str, Any] = {**request.decision, "num_labels": model.num_scored}
     model.decoder = by_hand(model.decoder, model.calibrator, **given)
     return model
 

@@ -34,6 +34,7 @@ from zlpr.training.checkpoints import describe_run
 from zlpr.training.config import AUTO, TrainingConfig
 from zlpr.training.judging import ScoredPart, judge
 from zlpr.training.loss import NotFiniteError, create_loss
+from zlpr.training.naming import count_of
 from zlpr.training.parts import Parts
 from zlpr.training.registry import trainer_of
 from zlpr.training.selection import (
@@ -375,9 +376,12 @@ def check_settings(train: Dataset, config: TrainingConfig) -> None:
                 f"decode {config.decode!r} reads the scores of all labels, and model "
                 f"{config.model} scores candidates; its rules are: {', '.join((AUTO, *possible))}"
             )
-    if config.top is not None and config.top > train.num_labels:
-        labels = counted(train.num_labels, "label")
-        raise UserError(f"top {config.top}: there are no more than {labels}")
+    num_scored = train.num_labels
+    if not trainer_of(config.model).scores_all_labels:
+        num_scored = count_of(getattr(config, "candidates", None), train.labels)
+    if config.top is not None and config.top > num_scored:
+        labels = counted(num_scored, "label")
+        raise UserError(f"top {config.top}: there are scores of no more than {labels}")
     given = settings_for_texts(config)
     if train.texts is None and given:
         raise UserError(f"{', '.join(given)}: for texts, and this data holds features")
