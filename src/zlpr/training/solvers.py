@@ -22,6 +22,7 @@ from zlpr.training.linear import LinearConfig
 from zlpr.training.linear_checkpoint import SavedEpoch
 from zlpr.training.loss import begin_epoch, bound_of, create_loss
 from zlpr.training.objective import (
+    BLOCK_CELLS,
     LinearObjective,
     Weights,
     as_tensor,
@@ -55,6 +56,7 @@ _VECTORS = 8  # that a step needs besides its memory of past ones
 _VECTORS_IN_BATCHES = 9  # of Adam
 _VECTORS_OUTSIDE = 4  # of features, where a fit is in the samples' basis
 _BYTES_A_CELL = 16  # of scores, targets and what a loss makes of them
+_BYTES_A_CELL_ON_LINES = 16  # of the scores where a line begins, of its direction and of a trial
 _LONGEST_MEMORY, _SHORTEST_MEMORY = 6, 3
 # Cells of scores that a loss over the batch may see at once: some ten tensors of that size.
 MOST_CELLS_AT_ONCE = 2**26
@@ -537,7 +539,8 @@ def memory_of_fit(features: Matrix, num_labels: int) -> int:
     if past < _SHORTEST_MEMORY or cells > MEMORY:
         in_batch = min(cells, LARGEST_BATCH * num_labels)
         return _VECTORS_IN_BATCHES * cell * (num_features + 1) + _BYTES_A_CELL * in_batch
-    inside = (2 * past + _VECTORS + 1) * cell * (inner + 1) + _BYTES_A_CELL * cells
+    held = _BYTES_A_CELL + (_BYTES_A_CELL_ON_LINES if cells <= BLOCK_CELLS else 0)
+    inside = (2 * past + _VECTORS + 1) * cell * (inner + 1) + held * cells
     if inner == num_features:
         return inside
     outside = _VECTORS_OUTSIDE * cell * (num_features + 1)
