@@ -13,9 +13,10 @@ def random_matrix(rows, columns, density=0.2, seed=0):
     ).tocsr()
 
 
-@pytest.mark.parametrize("products", [7, 2**22])
-def test_the_nearest_labels_are_those_with_the_largest_products(products, monkeypatch):
+@pytest.mark.parametrize(("products", "piece"), [(7, 2**17), (2**22, 2**17), (30, 4), (30, 9)])
+def test_the_nearest_labels_are_those_with_the_largest_products(products, piece, monkeypatch):
     monkeypatch.setattr(candidates, "BLOCK_PRODUCTS", products)
+    monkeypatch.setattr(candidates, "PIECE_LABELS", piece)
     monkeypatch.setattr(candidates, "BLOCK_PRODUCTS_OF_A_LABEL", 0)
     features, centroids = random_matrix(13, 40), random_matrix(9, 40, seed=1)
     dense = (features @ centroids.T).toarray()
@@ -24,6 +25,16 @@ def test_the_nearest_labels_are_those_with_the_largest_products(products, monkey
         best = [label for label in np.argsort(-row, kind="stable")[:4] if row[label] > 0]
         assert labels[labels >= 0].tolist() == best
         assert (labels[len(best) :] == -1).all()
+
+
+def test_pieces_are_all_labels_in_their_order(monkeypatch):
+    monkeypatch.setattr(candidates, "PIECE_LABELS", 4)
+    columns = random_matrix(40, 9)
+    pieces = candidates.pieces_of(columns)
+    assert [piece.shape[1] for piece in pieces] == [4, 4, 1]
+    np.testing.assert_array_equal(sparse.hstack(pieces).toarray(), columns.toarray())
+    assert candidates.pieces_of(columns[:, :4])[0].shape == (40, 4)
+    assert candidates.pieces_of(columns[:, :0])[0].shape == (40, 0)
 
 
 def test_a_sample_that_has_nothing_in_common_with_any_label_has_no_candidates():

@@ -11,8 +11,11 @@ from scipy import sparse
 Integers = NDArray[np.integer[Any]]
 
 # Products that are added up at a time: a block of samples takes some 12 bytes for each. It begins
-# with a zero for every label, so that with very many labels it has so many products of each.
-BLOCK_PRODUCTS, BLOCK_PRODUCTS_OF_A_LABEL = 2**20, 8
+# with a zero for every label, so that with very many labels it has so many products of each; far
+# more would be slower, as the system then lays out its memory anew for every block.
+BLOCK_PRODUCTS, BLOCK_PRODUCTS_OF_A_LABEL = 2**20, 2
+# Labels whose sums are held at a time: a processor's cache has them, a million's it has not.
+PIECE_LABELS = 2**17
 # Places of a table over the features of a few labels, and features that are looked up at a time.
 # A table is larger where features are very many, so that it holds so many labels all the same: what
 # a group takes for itself would else grow with labels times features.
@@ -102,8 +105,11 @@ def nearest(features: Any, centroids: Any, count: int) -> NDArray[np.int64]:
     features, columns = naming_factors(features, centroids)
     found = np.full((features.shape[0], count), -1, dtype=np.int64)
     most = max(BLOCK_PRODUCTS, BLOCK_PRODUCTS_OF_A_LABEL * columns.shape[1])
+    pieces = pieces_of(columns)
     for first, last in blocks_of(features, np.diff(columns.indptr), most):
-        products = sparse.csr_array(features[first:last] @ columns)
+        block = features[first:last]
+        parts = [sparse.csr_array(block @ piece) for piece in pieces]
+        products = parts[0] if len(parts) == 1 else sparse.hstack(parts, format="csr")
         pointer = products.indptr.tolist()
         for row, (start, end) in enumerate(itertools.pairwise(pointer), first):
             values, labels = products.data[start:end], products.indices[start:end]
@@ -114,6 +120,15 @@ def nearest(features: Any, centroids: Any, count: int) -> NDArray[np.int64]:
             order = order[values[order] > 0]
             found[row, : len(order)] = labels[order]
     return found
+
+
+def pieces_of(columns: Any) -> "list[sparse.csr_array[Any]]":
+    """The columns of a CSR matrix in pieces of `PIECE_LABELS`, itself where that is all."""
+    num_labels = columns.shape[1]
+    if num_labels <= PIECE_LABELS:
+        return [columns]
+    starts = range(0, num_labels, PIECE_LABELS)
+    return [sparse.csr_array(columns[:, first : first + PIECE_LABELS]) for first in starts]
 
 
 def naming_factors(
