@@ -281,6 +281,19 @@ def test_what_stands_above_a_label_that_is_dropped_is_counted_or_said_to_be_lost
     assert support(*above) == (2, False)
 
 
+def test_as_json_the_labels_are_all_unless_a_number_is_asked_for(place, capsys):
+    command = ["evaluate", str(place / "m"), str(place / "test.jsonl"), "--json"]
+
+    def listed(*more: str) -> list[str]:
+        assert main([*command, *more]) == 0
+        return [row["label"] for row in json.loads(capsys.readouterr().out)["labels"]]
+
+    everything = listed()
+    assert len(everything) > 2
+    assert listed("--worst", "2") == everything[:2]
+    assert listed("--worst", "0") == []
+
+
 def test_flags_that_could_not_be_followed_are_refused(place, capsys):
     command = ["evaluate", str(place / "m"), str(place / "test.jsonl")]
     assert main([*command, "--propensity", "0.6", "2.6"]) == 2

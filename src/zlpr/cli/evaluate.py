@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from zlpr.models import FittedModel
 
 EXAMPLE = "zlpr evaluate reviews-model reviews.csv --plot reviews.png"
+WORST_LABELS = 10  # that the tables list
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,9 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--worst",
         type=int,
-        default=10,
         metavar="N",
-        help="how many of the worst labels to list (default 10)",
+        help="how many of the worst labels to list (default 10, and all of them as JSON)",
     )
     parser.add_argument(
         "--plot", metavar="FILE", help="draw reliability and the F1 of labels into FILE"
@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> None:
     given = [name for name in by_hand if getattr(args, name) is not None]
     if args.zero_bound and given:
         raise UserError(f"--zero-bound and --{given[0].replace('_', '-')}: give one of them")
-    if args.worst < 0:
+    if args.worst is not None and args.worst < 0:
         raise UserError(f"--worst {args.worst}: expected 0 or more")
     if args.plot:
         check_picture(args.plot, overwrite=args.overwrite)
@@ -105,9 +105,9 @@ def run(args: argparse.Namespace) -> None:
     if args.plot:
         plot_evaluation(evaluation.curve, evaluation.report, data, Path(args.plot))
     if args.json:
-        print_json(evaluation.to_json())
+        print_json(evaluation.to_json(args.worst))
     else:
-        evaluation.print(args.worst)
+        evaluation.print(WORST_LABELS if args.worst is None else args.worst)
         if args.plot:
             say(f"\nfigures drawn in {args.plot}")
 
@@ -245,8 +245,8 @@ class Evaluation:
             "predicted": int(report.predicted[column]),
         }
 
-    def to_json(self) -> dict[str, Any]:
-        """Everything, the labels worst first."""
+    def to_json(self, worst: int | None = None) -> dict[str, Any]:
+        """Everything, the labels worst first: so many of them, or all."""
         return {
             "samples": len(self.data),
             "empty": self.empty,
@@ -254,7 +254,7 @@ class Evaluation:
             "expected_calibration_error": self.curve.expected_calibration_error,
             "label_calibration_error": self.curve.label_calibration_error,
             "by_frequency": [asdict(group) for group in self.groups],
-            "labels": [self.label(column) for column in self.worst()],
+            "labels": [self.label(column) for column in self.worst(worst)],
         }
 
     def print(self, worst: int) -> None:
