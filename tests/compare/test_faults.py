@@ -111,6 +111,23 @@ def test_training_settings_of_the_right_kind_are_none(tmp_path):
     assert find_faults(small(models=models, training={"label_smoothing": 0.1, **own})) == []
 
 
+def test_a_floor_that_one_rule_alone_would_have_is_refused():
+    [fault] = find_faults(small(training={"min_probability": 0.9}))
+    expected = "training: 'min_probability': a comparison has a rule for each metric, and none has"
+    assert fault.startswith(expected)
+    assert find_faults(small(training={"min_probability": None})) == []
+
+
+def test_decisions_that_need_more_labels_than_there_are_are_faults():
+    grid = small(training={"top": 50})
+    [fault] = check_data(grid, grid.data).faults
+    assert fault.startswith("data demo: linear: top 50: there are scores of no more than ")
+    grid = small(models=("linear", "shortlist"), training={"decode": "label_sets"})
+    [fault] = check_data(grid, grid.data).faults
+    assert fault.startswith("data demo: shortlist: decode 'label_sets' reads the scores of all")
+    assert check_data(small(training={"top": 2}), grid.data).faults == ()
+
+
 def test_a_setting_of_one_kind_is_refused_for_another(tmp_path):
     models = ("linear", f"hf:{tiny.bert(tmp_path / 'encoder')}")
     [fault] = find_faults(small(models=models, training={"max_length": 8}))

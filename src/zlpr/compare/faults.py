@@ -21,12 +21,15 @@ from zlpr.compare.records import LossSpec
 from zlpr.losses import registry
 from zlpr.models.registry import available, kind_of
 from zlpr.training import Parts, TrainingConfig
-from zlpr.training.fitting import idle_runs, settings_for_texts
+from zlpr.training.fitting import check_decision, idle_runs, settings_for_texts
 from zlpr.training.loss import create_loss
 from zlpr.training.registry import trainer_of
 
 OWN_FIELDS = frozenset({"model", "loss", "loss_params", "choose", "seed"})
 """Fields of a training configuration that the grid itself gives."""
+
+FLOOR = "min_probability"
+"""A field that would hold for the rule of one metric only, as each metric has its own."""
 
 
 def find_faults(grid: Grid) -> list[str]:
@@ -83,7 +86,22 @@ def check_data(grid: Grid, entries: Iterable[DataSpec]) -> DataCheck:
             for model in models_of(grid, entry)
             if dataset.texts is None and "features" not in kind_of(model).reads
         ]
+        faults += _undecidable(grid, entry, parts.train)
     return DataCheck(tuple(faults), tuple(notes))
+
+
+def _undecidable(grid: Grid, entry: DataSpec, train: data.Dataset) -> Iterator[str]:
+    """Decisions that need the scores of more labels than a model has."""
+    for model in models_of(grid, entry):
+        try:
+            settings = {**settings_for(grid.training, model), "model": model}
+            config = TrainingConfig.of(settings)
+        except (ValueError, TypeError):  # find_faults has said so
+            continue
+        try:
+            check_decision(train, config)
+        except UserError as fault:
+            yield f"data {entry.title}: {model}: {fault}"
 
 
 def _notes(entry: DataSpec, dataset: data.Dataset, parts: Parts) -> Iterator[str]:
@@ -193,6 +211,9 @@ def _training_faults(grid: Grid, models: Sequence[str]) -> Iterator[str]:
 def _setting_faults(model: str, name: str, value: Any) -> Iterator[str]:
     if name in OWN_FIELDS:
         yield f"training: '{name}' belongs to the grid itself"
+        return
+    if name == FLOOR and value is not None:
+        yield f"training: '{name}': a comparison has a rule for each metric, and none has a floor"
         return
     try:
         TrainingConfig.of({"model": model, name: value})

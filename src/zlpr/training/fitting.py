@@ -365,10 +365,8 @@ def idle_runs(config: TrainingConfig, texts: Sequence[str]) -> tuple[list[str], 
     return [name for name in others if name in settings_for_texts(config)], read
 
 
-def check_settings(train: Dataset, config: TrainingConfig) -> None:
-    """Refuse settings that this data, or the loss, has no use for."""
-    for candidate in config.alternatives() if config.choose else ():
-        create_loss(candidate, train.labels)
+def check_decision(train: Dataset, config: TrainingConfig) -> None:
+    """Refuse a decision that needs the scores of more labels than there are."""
     if config.decode != AUTO and not trainer_of(config.model).scores_all_labels:
         possible = decoding.rules_of_scores(of_candidates=True)
         if decoding.create(config.decode).needs_all_labels:
@@ -382,6 +380,13 @@ def check_settings(train: Dataset, config: TrainingConfig) -> None:
     if config.top is not None and config.top > num_scored:
         labels = counted(num_scored, "label")
         raise UserError(f"top {config.top}: there are scores of no more than {labels}")
+
+
+def check_settings(train: Dataset, config: TrainingConfig) -> None:
+    """Refuse settings that this data, or the loss, has no use for."""
+    for candidate in config.alternatives() if config.choose else ():
+        create_loss(candidate, train.labels)
+    check_decision(train, config)
     given = settings_for_texts(config)
     if train.texts is None and given:
         raise UserError(f"{', '.join(given)}: for texts, and this data holds features")
