@@ -27,6 +27,15 @@ def test_the_nearest_labels_are_those_with_the_largest_products(products, piece,
         assert (labels[len(best) :] == -1).all()
 
 
+@pytest.mark.parametrize("piece", [2, 3, 2**17])
+def test_of_labels_that_are_equally_near_the_first_are_named(piece, monkeypatch):
+    monkeypatch.setattr(candidates, "PIECE_LABELS", piece)
+    centroids = sparse.csr_array(np.array([[0.5]] * 3 + [[0.9]] + [[0.5]] * 4, dtype=np.float32))
+    features = sparse.csr_array(np.array([[1.0], [0.0], [2.0]], dtype=np.float32))
+    found = candidates.nearest(features, centroids, 4)
+    assert found.tolist() == [[3, 0, 1, 2], [-1] * 4, [3, 0, 1, 2]]
+
+
 def test_pieces_are_all_labels_in_their_order(monkeypatch):
     monkeypatch.setattr(candidates, "PIECE_LABELS", 4)
     columns = random_matrix(40, 9)

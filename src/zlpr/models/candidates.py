@@ -1,7 +1,7 @@
 """The first stage of many labels: which labels may be a sample's own, by their centroids."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -107,19 +107,56 @@ def nearest(features: Any, centroids: Any, count: int) -> NDArray[np.int64]:
     most = max(BLOCK_PRODUCTS, BLOCK_PRODUCTS_OF_A_LABEL * columns.shape[1])
     pieces = pieces_of(columns)
     for first, last in blocks_of(features, np.diff(columns.indptr), most):
-        block = features[first:last]
-        parts = [sparse.csr_array(block @ piece) for piece in pieces]
-        products = parts[0] if len(parts) == 1 else sparse.hstack(parts, format="csr")
-        pointer = products.indptr.tolist()
-        for row, (start, end) in enumerate(itertools.pairwise(pointer), first):
-            values, labels = products.data[start:end], products.indices[start:end]
-            if len(values) > count:
-                best = np.argpartition(-values, count - 1)[:count]
-                values, labels = values[best], labels[best]
-            order = np.lexsort((labels, -values))
-            order = order[values[order] > 0]
-            found[row, : len(order)] = labels[order]
+        rows, labels = _best_of(features[first:last], pieces, count)
+        found[first + rows, places_in_rows(rows)] = labels
     return found
+
+
+def _best_of(features: Any, pieces: Sequence[Any], count: int) -> tuple[Integers, Integers]:
+    """Rows, ascending, and labels of the largest products above 0, of equal ones the first label.
+
+    What so many labels of the first piece reach is each row's bound, so that few more are sorted.
+
+    Args:
+        features: shape (samples, features), CSR.
+        pieces: the columns of the labels, CSR.
+        count: labels of each row at most.
+    """
+    bound: NDArray[Any] | None = None
+    parts, before = [], 0
+    for piece in pieces:
+        products = sparse.csr_array(features @ piece)
+        if bound is None:
+            bound = _reached(products, count)
+        kept = np.flatnonzero(products.data >= np.repeat(bound, np.diff(products.indptr)))
+        rows = np.searchsorted(products.indptr, kept, side="right") - 1
+        parts.append((rows, before + products.indices[kept], products.data[kept]))
+        before += piece.shape[1]
+    rows, labels, values = (np.concatenate(part) for part in zip(*parts, strict=True))
+    order = np.lexsort((labels, -values, rows))
+    best = order[places_in_rows(rows[order]) < count]
+    return rows[best], labels[best]
+
+
+def _reached(products: Any, count: int) -> NDArray[Any]:
+    """What so many products of each row reach; where there are fewer, the least above 0."""
+    least = np.full(products.shape[0], np.nextafter(0, 1, dtype=products.dtype))
+    for row, (start, end) in enumerate(itertools.pairwise(products.indptr.tolist())):
+        values = products.data[start:end]
+        place = len(values) - count
+        if place >= 0:
+            least[row] = max(least[row], np.partition(values, place)[place])
+    return least
+
+
+def places_in_rows(rows: Integers) -> Integers:
+    """Of entries in the order of their rows, how many of its row come before each.
+
+    Examples:
+        >>> places_in_rows(np.array([0, 0, 2, 2, 2])).tolist()
+        [0, 1, 0, 1, 2]
+    """
+    return np.arange(len(rows)) - np.searchsorted(rows, rows)
 
 
 def pieces_of(columns: Any) -> "list[sparse.csr_array[Any]]":
