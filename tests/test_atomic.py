@@ -40,9 +40,9 @@ def test_written_files_have_the_permissions_of_ordinary_ones(tmp_path):
 
 
 def test_a_folder_beside_goes_whatever_happens_and_so_do_leftovers(tmp_path):
-    leftover = tmp_path / ".model.killed.part"
+    leftover = tmp_path / ".model.killed_1.part"
     leftover.mkdir()
-    (tmp_path / ".models.other.part").mkdir()
+    (tmp_path / ".models.another1.part").mkdir()
 
     def fail():
         with folder_beside(tmp_path / "model") as beside:
@@ -52,7 +52,12 @@ def test_a_folder_beside_goes_whatever_happens_and_so_do_leftovers(tmp_path):
 
     with pytest.raises(ZeroDivisionError):
         fail()
-    assert [path.name for path in tmp_path.iterdir()] == [".models.other.part"]
+    assert [path.name for path in tmp_path.iterdir()] == [".models.another1.part"]
+
+
+def test_a_folder_beside_stays_where_another_name_begins_like_its_own(tmp_path):
+    with folder_beside(tmp_path / "model.v2") as beside, folder_beside(tmp_path / "model"):
+        assert beside.is_dir()
 
 
 def test_a_full_disk_names_the_folder(tmp_path):

@@ -18,6 +18,8 @@ from zlpr._errors import UserError
 _STREAMS = frozenset(["/dev/stdout", "/dev/stderr"])
 _DESCRIPTORS = frozenset([Path("/dev/fd"), Path("/proc/self/fd")])
 
+_RANDOM = 8  # characters by which `tempfile` tells names apart
+
 # Of this process, by the lock's path and the thread that has it, and how often each was taken.
 _held: dict[tuple[Path, int], tuple[int, int]] = {}
 
@@ -126,14 +128,27 @@ def folder_beside(target: Path, *, patience: float = 30.0) -> Iterator[Path]:
     target = behind_link(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     with locked(target, patience=patience), naming(target):
-        for leftover in target.parent.glob(f".{_escaped(target.name)}.*.part"):
-            shutil.rmtree(leftover, ignore_errors=True)
+        remove_leftovers(target)
         name = tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
         beside = Path(name)
         try:
             yield beside
         finally:
             shutil.rmtree(beside, ignore_errors=True)
+
+
+def remove_leftovers(target: Path) -> None:
+    """Remove what killed processes left beside a file or folder, for who has it to himself.
+
+    What stands between is as long as a random name, so that `model` leaves alone what is being
+    written for `model.v2`.
+    """
+    target = behind_link(target)
+    for leftover in target.parent.glob(f".{_escaped(target.name)}.{'?' * _RANDOM}.part"):
+        if leftover.is_dir():
+            shutil.rmtree(leftover, ignore_errors=True)
+        else:
+            leftover.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -225,6 +225,14 @@ def test_decisions_by_hand_take_the_place_of_the_models_floor(folder, tmp_path, 
     assert len(labels("--threshold=-1000")) == len(model.label_names)
 
 
+def test_what_a_killed_run_left_beside_its_file_goes(folder, tmp_path):
+    for name in (".out.jsonl.killed_1.part", ".out.jsonl.v2.killed_1.part"):
+        (tmp_path / name).write_text("half")
+    assert main(["predict", folder, "red", "--out", str(tmp_path / "out.jsonl")]) == 0
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert left == [".out.jsonl.v2.killed_1.part", "out.jsonl"]
+
+
 def test_a_file_is_not_written_over_in_silence(folder, tmp_path, capsys):
     there = tmp_path / "in.csv"
     there.write_text("text,labels\nred,a\n")

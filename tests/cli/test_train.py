@@ -186,6 +186,19 @@ def test_labels_without_a_training_sample_are_named(tmp_path, capsys):
     assert "no training sample and cannot be learned: rare" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("flag", ["--refit", "--no-refit"])
+def test_labels_of_the_validation_part_alone_are_learned_by_the_last_fit(tmp_path, capsys, flag):
+    train = write_rows(tmp_path / "train.csv", 60)
+    held = write_rows(tmp_path / "held.csv", 20, ("a", "c"))
+    out = tmp_path / "m"
+    assert main(["train", train, "--validation", held, "--out", str(out), flag]) == 0
+    printed = capsys.readouterr().out
+    later = "but some in the validation part, from which the last fit learns: c" in printed
+    assert later == (flag == "--refit")
+    assert ("cannot be learned: c" in printed) == (flag == "--no-refit")
+    assert (np.ptp(zlpr.load(out).weight[:, 2]) > 0.01) == later
+
+
 def test_a_disk_that_fills_up_is_one_line_and_leaves_the_previous_model(folder, file, tmp_path):
     """The operating system refuses to write more than 20 kB to a file."""
     before = (folder / "model.safetensors").read_bytes()

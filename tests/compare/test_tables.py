@@ -62,6 +62,12 @@ def test_the_papers_wins_table_shows_its_counts():
     assert row[0].text == "16 (16~)"  # single runs: all within noise
 
 
+def test_a_table_with_one_row_is_none_that_a_loss_could_win():
+    alone = [record(loss="none", model="knn", quality=0.3, seed=seed) for seed in range(3)]
+    table = wins_table(Results.from_records([*grid(datasets=["a", "b"]), *alone]))
+    assert table.note.startswith("Tables in which a loss is best, of 2;")
+
+
 def test_markdown_has_as_many_cells_in_each_line_as_headings():
     lines = [
         line for line in to_markdown(contest_table(RESULTS, SETTING)).splitlines() if "|" in line

@@ -66,7 +66,7 @@ def test_a_second_run_predicts_what_is_missing_and_leaves_the_rest(folder, parts
     predict_parts(request, parts, out)
     before = {path: path.stat().st_mtime_ns for path in out.iterdir()}
     (out / "part-1.parquet").unlink()
-    (out / ".part-1.parquet.abc.part").write_text("half a part of a run that was killed")
+    (out / ".part-1.parquet.killed_1.part").write_text("half a part of a run that was killed")
     made = []
     assert predict_parts(request, parts, out, done=lambda source, _: made.append(source.name)) == 1
     assert made == ["part-1.parquet"]

@@ -1,4 +1,5 @@
 import copy
+import dataclasses
 
 import numpy as np
 import pytest
@@ -142,6 +143,23 @@ def test_candidates_are_reviewed_without_a_matrix_of_all_labels():
     wrong = np.argwhere(dense(part.labels) != predicted)
     assert len(made.errors.samples) == len(wrong)  # those missed as no candidates among them
     assert len(made.cells.scores) == (scores.labels >= 0).sum()
+
+
+def test_a_given_label_that_was_no_candidate_surprises_most():
+    data = many_labels.make(200)
+    half = np.arange(200) % 2 == 0
+    config = TrainingConfig(model="shortlist", candidates=3)
+    part = data.select(~half)
+    model = fit(data.select(half), part, config).model
+    part = dataclasses.replace(part, labels=part.labels[::-1])  # each has another's labels
+    found = model.predict_proba(part.texts)
+    shares = np.zeros(part.labels.shape)
+    rows, places = np.nonzero(found.labels >= 0)
+    shares[rows, found.labels[rows, places]] = found.scores[rows, places]
+    assert (shares[dense(part.labels)] == 0).any()
+    given = np.where(dense(part.labels), shares, 1 - shares).clip(1e-6)
+    made = review(model, part)
+    np.testing.assert_allclose(made.surprise, -np.log(given).sum(axis=1), rtol=1e-4, atol=1e-5)
 
 
 def in_a_hierarchy(model, rule):

@@ -313,13 +313,14 @@ def _check_out(args: argparse.Namespace) -> None:
 @contextlib.contextmanager
 def _alone(args: argparse.Namespace) -> Iterator[None]:
     """Keep others from writing --out meanwhile, and what they wrote before from being lost."""
-    from zlpr._atomic import is_special, locked
+    from zlpr._atomic import is_special, locked, remove_leftovers
 
     if args.out is None or is_special(args.out):
         yield
         return
     with locked(Path(args.out)):
         _check_out(args)  # once more, for it may have come since
+        remove_leftovers(Path(args.out))
         yield
 
 

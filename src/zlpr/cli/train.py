@@ -119,7 +119,7 @@ def run(args: argparse.Namespace) -> None:
         check_settings(parts.train, config)
         trainer = trainer_of(config.model, workers)  # which refuses workers it has no use for
         if first and not args.json:
-            _describe(parts.train, parts.validation, parts.test)
+            _describe(parts, refit=getattr(config, "refit", False))
             if args.model == AUTO_MODEL:
                 say(f"model: {config.model} (--model takes another)")
             for note in parts.check():
@@ -218,10 +218,11 @@ def _checkpoint(out: Path, args: argparse.Namespace, first: bool) -> tuple[Path,
     return checkpoint, ""
 
 
-def _describe(train: "Dataset", validation: "Dataset", test: "Dataset | None") -> None:
-    """What was understood of the data."""
+def _describe(parts: "Parts", *, refit: bool) -> None:
+    """What was understood of the data, for a model whose last fit has both parts or one."""
     import numpy as np
 
+    train, validation, test = parts.train, parts.validation, parts.test
     sizes = f"{len(train):,} training, {len(validation):,} validation"
     tested = "" if test is None else f" and {counted(len(test), 'test sample')}"
     sizes += tested or " samples, no test part"
@@ -255,13 +256,17 @@ def _describe(train: "Dataset", validation: "Dataset", test: "Dataset | None") -
             f"  note: every training sample has {these}, which leaves nothing to learn: "
             f"{_listed(train, always[:5], None)}{', …' if len(always) > 5 else ''}"
         )
-    absent = np.flatnonzero(counts == 0)
-    if len(absent):
-        say(
-            f"  note: {counted(len(absent), 'label has', 'labels have')} no training sample and "
-            "cannot be learned: "
-            f"{_listed(train, absent[:5], None)}{', …' if len(absent) > 5 else ''}"
-        )
+    later = np.asarray(validation.labels.sum(axis=0)) > 0 if refit else np.zeros(len(counts), bool)
+    for absent, what in (
+        ((counts == 0) & ~later, "and cannot be learned"),
+        ((counts == 0) & later, "but some in the validation part, from which the last fit learns"),
+    ):
+        columns = np.flatnonzero(absent)
+        if len(columns):
+            say(
+                f"  note: {counted(len(columns), 'label has', 'labels have')} no training sample "
+                f"{what}: {_listed(train, columns[:5], None)}{', …' if len(columns) > 5 else ''}"
+            )
 
 
 def _listed(data: "Dataset", columns: Any, counts: Any) -> str:

@@ -131,8 +131,13 @@ def wins_table(
             best = wins.total == top > 0
             cells.append(TableCell(text, wins.total, best=best))
         rows.append((loss, tuple(cells)))
+    rivalled = [  # a model that has no loss to choose has a table of its own alone
+        contest
+        for contest in results.contests
+        if any(len(results.matched(contest, column).figures) > 1 for column in columns)
+    ]
     note = (
-        f"Tables in which a loss is best, of {len(results.contests)}; a tie counts for each. "
+        f"Tables in which a loss is best, of {len(rivalled)}; a tie counts for each. "
         f"In brackets with {NOISE_MARK}: how many of these wins are within noise, that is, the "
         "loss does not beat every other one beyond chance (paired test over seeds, 5 %)."
     )

@@ -5,7 +5,6 @@ only what is not there yet. `zlpr.integrations.ray` does the same on many machin
 """
 
 import contextlib
-import glob
 import hashlib
 import json
 import os
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from zlpr import __version__
-from zlpr._atomic import locked, replacing
+from zlpr._atomic import locked, remove_leftovers, replacing
 from zlpr._digest import file_digest
 from zlpr._errors import UserError
 from zlpr.data import Columns, iterate
@@ -130,8 +129,7 @@ class PartPredictor:
                 read_as.append(rows.read_as)
                 yield rows
 
-        for leftover in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
-            leftover.unlink(missing_ok=True)  # of a run that was killed
+        remove_leftovers(target)
         check_file(source)
         # Of the model that was loaded, whatever may be in its folder by now.
         made_of = self.request.made_of(source, self._model_digest)

@@ -416,6 +416,9 @@ class _Collected:
         self._judge_others(start, block, truth)
         given = np.where(true, block.shares, 1 - block.shares).clip(LEAST, 1)
         summed = np.bincount(block.rows, -np.log(given), minlength=truth.shape[0])
+        # Labels that were no candidates have no probability at all.
+        named = np.bincount(block.rows[true], minlength=truth.shape[0])
+        summed -= np.log(LEAST) * (np.diff(truth.indptr) - named)
         self.surprise.append(summed.astype(np.float32))
 
     def _at_most(self, floor: float, block: _Block) -> NDArray[Any]:
