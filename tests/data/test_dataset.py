@@ -11,6 +11,15 @@ def _data(**fields):
     )
 
 
+def test_cells_that_are_stored_and_false_are_no_labels():
+    labels = sparse.csr_array(np.ones((2, 2), dtype=bool))
+    labels.data[:] = [True, False, False, False]
+    data = Dataset(labels=labels, label_names=("a", "b"), texts=["x", "y"])
+    assert data.label_sets() == [("a",), ()]
+    assert data.labels.nnz == 1
+    assert labels.nnz == 4  # the user's own is left as it was
+
+
 def test_label_sets_and_back():
     data = _data()
     assert data.label_names == ("a", "b", "c")

@@ -108,6 +108,28 @@ def test_degenerate_data_gives_finite_rising_probabilities(kind):
         np.testing.assert_allclose(fitted(scores).mean(axis=0), true.mean(axis=0), atol=0.02)
 
 
+@pytest.mark.parametrize("labels", [1, 5])
+def test_scores_that_are_all_far_from_zero_are_fitted_as_near_ones(labels):
+    generator = np.random.default_rng(0)
+    true = generator.random((60, labels)) < 0.3
+    scores = (2 * true - 1) * generator.uniform(30, 70, size=true.shape)
+    true[:2] = ~true[:2]  # what is sure of itself is wrong at times
+    far, near = Calibrator().fit(true, scores), Calibrator().fit(true, scores / 70)
+    assert far(scores).max() < 0.999
+    np.testing.assert_allclose(far(scores), near(scores / 70), atol=1e-5)
+
+
+def test_a_label_far_from_zero_takes_nothing_from_the_others():
+    generator = np.random.default_rng(0)
+    true = generator.random((200, 60)) < 0.4
+    near = (2 * true - 1 + generator.normal(size=true.shape)) * np.linspace(0.2, 3, 60)
+    near[:, 0] = (2 * true[:, 0] - 1) * generator.uniform(1, 1.5, 200)
+    scores = near * np.where(np.arange(60) == 0, 60, 1)
+    far, expected = Calibrator().fit(true, scores), Calibrator().fit(true, near)
+    np.testing.assert_allclose(far.temperature[1:], expected.temperature[1:], rtol=1e-4)
+    np.testing.assert_allclose(far(scores), expected(near), atol=1e-5)
+
+
 def test_arrays_and_tensors_in_kind():
     true, scores = data(samples=100)
     fitted = Calibrator().fit(torch.from_numpy(true), torch.from_numpy(scores))

@@ -189,21 +189,26 @@ def test_where_labels_have_ancestors_cells_and_links_decide_as_the_rule_does(mod
     assert np.array_equal(true, data.labels.sorted_indices().indices)
 
 
+class Few:
+    """Two candidates of a sample at most, of which the first is above 0; no text has none."""
+
+    label_names, record = ("top", "left", "right"), TrainingRecord("zlpr")
+    num_scored = 2
+    decoder = decoding.WithAncestors(decoding.ZeroBound(), [[], [0], [0]])
+    calibrator = decoding.Calibrator()
+
+    def read(self, inputs):
+        return np.array([bool(text) for text in inputs])[:, None]
+
+    def score(self, read):
+        scores = np.where(read, np.array([[3.0, -1.0]]), -np.inf)
+        return TopScores(np.where(read, np.array([[1, 2]]), -1), scores, 3)
+
+    def features(self, read):
+        return None
+
+
 def test_ancestors_that_were_no_candidates_are_judged_as_they_are_decided():
-    class Few:  # two candidates of a sample, of which the first is above 0
-        label_names, record = ("top", "left", "right"), TrainingRecord("zlpr")
-        decoder = decoding.WithAncestors(decoding.ZeroBound(), [[], [0], [0]])
-        calibrator = decoding.Calibrator()
-
-        def read(self, inputs):
-            return len(inputs)
-
-        def score(self, read):
-            return TopScores(np.array([[1, 2]] * read), np.array([[3.0, -1.0]] * read), 3)
-
-        def features(self, read):
-            return None
-
     data = Dataset.from_label_sets(
         [["top", "left"], ["top", "right"], []], label_names=Few.label_names, texts=["a", "b", "c"]
     )
@@ -217,3 +222,48 @@ def test_ancestors_that_were_no_candidates_are_judged_as_they_are_decided():
         (2, 1): (True, pytest.approx(sure)),
         (2, 0): (True, pytest.approx(sure)),  # for "left" below it
     }
+
+
+def test_ancestors_that_were_no_candidates_surprise_as_the_likeliest_label_below():
+    sets = [["top", "left"], ["top", "right"], ["right"], ["top"], []]
+    data = Dataset.from_label_sets(
+        sets, label_names=Few.label_names, texts=["a", "b", "c", "", "d"]
+    )
+    made = review(Few(), data)
+    left, right = decoding.Calibrator()(np.array([[3.0, -1.0]]))[0].tolist()
+    chances = [
+        left * (1 - right) * left,
+        (1 - left) * right * left,
+        (1 - left) * right * (1 - left),  # "top" came for "left" below it
+        1e-6,
+        (1 - left) * (1 - right) * (1 - left),
+    ]
+    np.testing.assert_allclose(made.surprise, -np.log(chances), rtol=1e-5)
+
+
+def test_an_ancestor_that_was_missed_is_as_likely_as_a_label_below_it():
+    model = Few()
+    model.decoder = decoding.WithAncestors(decoding.Threshold(4.0), [[], [0], [0]])
+    data = Dataset.from_label_sets([["top", "left"]], label_names=Few.label_names, texts=["a"])
+    made = review(model, data)
+    left, right = decoding.Calibrator()(np.array([[3.0, -1.0]]))[0].tolist()
+    np.testing.assert_allclose(made.surprise, -np.log([left * (1 - right) * left]), rtol=1e-5)
+    np.testing.assert_allclose(made.errors.probabilities, [left, left], rtol=1e-5)
+
+
+def test_all_cells_of_few_candidates_are_kept_however_many_labels_there_are():
+    data = many_labels.make(200, labels=80)
+    half = np.arange(200) % 2 == 0
+    part = data.select(~half)
+    model = fit(data.select(half), part, TrainingConfig(model="shortlist", candidates=3)).model
+    made = review(model, part, most_cells=3 * len(part))
+    assert len(made.cells.scores) == (model.predict_scores(part.texts).labels >= 0).sum()
+    assert (made.floors == -np.inf).all()
+
+
+def test_samples_without_candidates_leave_the_floor_alone(monkeypatch):
+    monkeypatch.setattr("zlpr.serving.review.BLOCK_SAMPLES", 2)
+    sets, texts = [["left"], [], ["left"]], ["a", "b", ""]
+    data = Dataset.from_label_sets(sets, label_names=Few.label_names, texts=texts)
+    made = review(Few(), data, most_cells=1)
+    assert made.cells.scores.tolist() == [3.0, 3.0]

@@ -59,6 +59,19 @@ def test_rows_without_a_feature_have_an_empty_basis():
     assert basis.enter(np.ones((20, 2))).shape == (0, 2)
 
 
+@pytest.mark.parametrize("loss", ["zlpr", "focal", "asymmetric"])
+def test_samples_of_zeros_have_the_biases_that_fit_best(loss, monkeypatch):
+    X = sparse.csr_array((60, 6000), dtype=np.float32)
+    Y = labels_of(rows_of(60, 6000), 40)
+    solver = WholeData(X, Y, LinearConfig(loss=loss), tolerance=1e-6)
+    assert solver.basis is not None
+    found = solver.solve(solver.start(), 1.0)
+    monkeypatch.setattr(solvers, "pays", lambda *shape: False)
+    plain = WholeData(X, Y, LinearConfig(loss=loss), tolerance=1e-6)
+    assert found.steps > 0
+    assert found.loss == pytest.approx(plain.solve(plain.start(), 1.0).loss, rel=1e-3)
+
+
 def test_bases_are_shared_by_matrix_and_forgotten_with_it():
     bases, first, second = SampleBases(), rows_of(10, 50), rows_of(10, 50)
     assert bases.of(first) is bases.of(first)

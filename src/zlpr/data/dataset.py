@@ -75,6 +75,10 @@ class Dataset:
     hierarchy: Hierarchy | None = None
 
     def __post_init__(self) -> None:
+        if not self.labels.data.all():  # a cell that is stored and false is no label
+            held = self.labels.copy()
+            held.eliminate_zeros()
+            object.__setattr__(self, "labels", held)
         samples, labels = self.labels.shape
         if labels != len(self.label_names):
             raise ValueError(

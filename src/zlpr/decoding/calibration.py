@@ -179,16 +179,20 @@ def _derivatives(
 
 def _newton(
     derivatives: Derivatives, slope: Values, bias: Values, *, fixed_slope: bool = False
-) -> tuple[Values, Values]:
+) -> tuple[Values, Values, BoolArray]:
     """Minimise a convex loss in (slope, bias), for several independent problems at once.
 
     Newton's method with steps halved until the loss no longer rises; shapes (problems,).
+
+    Returns:
+        Slopes and biases, and which problems ended where no step led down.
     """
     current = derivatives(slope, bias)
+    stuck = np.zeros(slope.shape, dtype=bool)
     for _ in range(100):
         slope_step, bias_step, decrement = _newton_step(current, fixed_slope)
         tolerance = 1e-12 * (1 + np.abs(current[0]))
-        length = np.where(decrement > tolerance, 1.0, 0.0)
+        length = np.where((decrement > tolerance) & ~stuck, 1.0, 0.0)
         if not length.any():
             break
         for _ in range(40):
@@ -200,9 +204,8 @@ def _newton(
             length = np.where(worse, length / 2, length)
         slope, bias = np.where(worse, slope, trial_slope), np.where(worse, bias, trial_bias)
         current = np.where(worse, current, trial)
-        if worse.any():
-            break
-    return slope, bias
+        stuck |= worse
+    return slope, bias, stuck
 
 
 def _newton_step(derivatives: Values, fixed_slope: bool) -> tuple[Values, Values, Values]:
@@ -223,11 +226,15 @@ def _rising(
     derivatives: Derivatives, slope: Values, bias: Values, least: float
 ) -> tuple[Values, Values]:
     """`_newton`, with the slope held at `least` where it would come out lower."""
-    slope, bias = _newton(derivatives, slope, bias)
+    slope, bias, stuck = _newton(derivatives, slope, bias)
+    if stuck.any():  # far from all scores the loss has no curvature to go by; at 0 it has most
+        middle = np.zeros_like(slope)
+        middle_slope, middle_bias, _ = _newton(derivatives, middle, middle)
+        slope, bias = np.where(stuck, middle_slope, slope), np.where(stuck, middle_bias, bias)
     low = ~(slope >= least)
     if low.any():
         held, held_bias = np.full_like(slope, least), np.zeros_like(bias)
-        held, held_bias = _newton(derivatives, held, held_bias, fixed_slope=True)
+        held, held_bias, _ = _newton(derivatives, held, held_bias, fixed_slope=True)
         slope, bias = np.where(low, held, slope), np.where(low, held_bias, bias)
     return slope, bias
 

@@ -205,7 +205,7 @@ def review(
     thresholds = thresholds_of(model.decoder, len(model.label_names))
     rule = model.decoder
     ancestors = rule.ancestors if isinstance(rule, decoding.WithAncestors) else None
-    collected = _Collected(thresholds, most_cells, len(data) * len(model.label_names), ancestors)
+    collected = _Collected(thresholds, most_cells, len(data) * model.num_scored, ancestors)
     for start, block in _blocks(model, data, progress):
         collected.add(start, block, data.labels[start : start + len(block.scores)])
     collected.settle()
@@ -393,59 +393,60 @@ class _Collected:
 
     def add(self, start: int, block: _Block, truth: Matrix) -> None:
         """Keep the high cells and the wrong ones of a block."""
-        true, chosen = (_at(matrix, block.rows, block.columns) for matrix in (truth, block.decided))
+        rows, columns, values, shares = self._judged(block, truth)
+        true, chosen = (_at(matrix, rows, columns) for matrix in (truth, block.decided))
         self.decided.append(block.decided)
         floor = -np.inf
-        if self.share < 1:
+        if self.share < 1 and len(block.values):
             floor = float(np.quantile(block.values, 1 - self.share, method="higher"))
             self.floor = max(self.floor, floor)
         kept = block.values > (floor if self.lowest is None else self._at_most(floor, block))
         self._cells.append(
-            (block.columns[kept], block.rows[kept] + start, block.values[kept], true[kept])
+            (
+                block.columns[kept],
+                block.rows[kept] + start,
+                block.values[kept],
+                true[: len(kept)][kept],
+            )
         )
         wrong = true != chosen
         self._errors.append(
-            (
-                block.rows[wrong] + start,
-                block.columns[wrong],
-                block.values[wrong],
-                block.shares[wrong],
-                chosen[wrong],
-            )
+            (rows[wrong] + start, columns[wrong], values[wrong], shares[wrong], chosen[wrong])
         )
-        self._judge_others(start, block, truth)
-        given = np.where(true, block.shares, 1 - block.shares).clip(LEAST, 1)
-        summed = np.bincount(block.rows, -np.log(given), minlength=truth.shape[0])
-        # Labels that were no candidates have no probability at all.
-        named = np.bincount(block.rows[true], minlength=truth.shape[0])
-        summed -= np.log(LEAST) * (np.diff(truth.indptr) - named)
+        given = np.where(true, shares, 1 - shares).clip(LEAST, 1)
+        summed = np.bincount(rows, -np.log(given), minlength=truth.shape[0])
         self.surprise.append(summed.astype(np.float32))
 
     def _at_most(self, floor: float, block: _Block) -> NDArray[Any]:
         assert self.lowest is not None  # noqa: S101 - for mypy
         return np.minimum(np.float32(floor), self.lowest)[block.columns]
 
-    def _judge_others(self, start: int, block: _Block, truth: Matrix) -> None:
-        """Wrong decisions on labels that were no candidates.
+    def _judged(self, block: _Block, truth: Matrix) -> tuple[NDArray[Any], ...]:
+        """Rows, columns, scores and probabilities of the cells, and of what was no candidate.
 
-        Missed, at no score and no probability; or predicted as ancestors, with the figures of the
-        likeliest label below, as in an answer.
+        That is what is true or decided on beside the candidates: ancestors with the figures of the
+        likeliest label below, as in an answer; all others at no score and no probability.
         """
+        cells = block.rows, block.columns, block.values, block.shares
         if not isinstance(block.scores, TopScores):
-            return
+            return cells
+        return tuple(_joined([cells, self._others(block, truth)], ()))
+
+    def _others(self, block: _Block, truth: Matrix) -> tuple[NDArray[Any], ...]:
         true, chosen = (_places(matrix) for matrix in (truth, block.decided))
         own = block.rows * truth.shape[1] + block.columns
-        others = np.setdiff1d(np.setxor1d(true, chosen), own)
-        spurious, decided = np.isin(others, chosen), np.isin(own, chosen)
+        others = np.setdiff1d(np.union1d(true, chosen), own)
+        is_chosen, decided = np.isin(others, chosen), np.isin(own, chosen)
         rows, columns = np.divmod(others, truth.shape[1])
         scores = np.full(len(others), np.finfo(np.float32).min, dtype=np.float32)
         shares = np.zeros(len(others), dtype=np.float32)
-        for place in np.flatnonzero(spurious).tolist():
+        for place in range(len(others) if self.ancestors is not None else 0):
             cells = np.arange(*np.searchsorted(block.rows, [rows[place], rows[place] + 1]))
-            below = [i for i in cells[decided[cells]] if self._is_above(columns[place], i, block)]
-            scores[place] = block.values[below].max()
-            shares[place] = block.shares[below].max()
-        self._errors.append((rows + start, columns, scores, shares, spurious))
+            alike = cells[decided[cells] == is_chosen[place]]  # none below what was missed was
+            below = [i for i in alike if self._is_above(columns[place], i, block)]
+            scores[place] = block.values[below].max(initial=scores[place])
+            shares[place] = block.shares[below].max(initial=0)
+        return rows, columns, scores, shares
 
     def _is_above(self, label: int, cell: int, block: _Block) -> bool:
         above = self.ancestors

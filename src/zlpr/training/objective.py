@@ -210,7 +210,9 @@ class LinearObjective:
         weights = torch.outer(self.squares, curvature).add_(regularisation)
         if regularisation == 0:  # then a column of zeros has no curvature, and any will do
             weights[weights == 0] = 1.0
-        biases = (self.num_samples * curvature).pow_(2 / 3) * weights.mean(0).pow_(1 / 3)
+        own = self.num_samples * curvature
+        mean = weights.mean(0) if len(weights) else own  # samples of zeros have an empty basis
+        biases = own.pow(2 / 3) * mean.pow(1 / 3)
         return torch.cat([weights, biases.unsqueeze(0)]).reciprocal_()
 
     @cached_property
