@@ -1,5 +1,6 @@
 """The head that fine-tuning starts from."""
 
+import copy
 import dataclasses
 import json
 import operator
@@ -94,6 +95,48 @@ def test_a_head_for_as_many_other_labels_is_replaced(
     *_, again, is_new = begin(tmp_path, preset=preset)
     assert is_new
     assert not torch.isclose(last_layer(again).weight, last_layer(network).weight).any()
+
+
+def test_runs_that_share_their_tokens_read_the_encoder_once(
+    bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    as_it_was = head_start.head_inputs
+
+    def counted(network: Any, texts: Any, padding: Any) -> Any:
+        read.append(len(texts))
+        return as_it_was(network, texts, padding)
+
+    monkeypatch.setattr(head_start, "head_inputs", counted)
+    heads, shared = [], begin(bert)[1]
+    for loss in ("zlpr", "bce", "bce"):
+        torch.manual_seed(0)
+        config, alone, network, _ = begin(bert, loss=loss)
+        torch.manual_seed(0)
+        inputs = shared if len(heads) < 2 else alone
+        assert start_head(network, inputs, TRAIN, VALIDATION, config)
+        heads.append(last_layer(network))
+    assert read == [200, 50] * 4  # by the first token and by the mean; again for the last alone
+    assert torch.equal(heads[1].weight, heads[2].weight)
+    assert torch.equal(heads[1].bias, heads[2].bias)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_what_was_read_is_not_taken_for_another_encoder_or_other_texts(
+    seed: int, bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(head_start, "MOST_SAMPLES", 100)
+    config, inputs, network, _ = begin(bert, seed=seed)
+    assert start_head(network, inputs, TRAIN, VALIDATION, config)
+    config, other, moved, _ = begin(bert, seed=1)
+    with torch.no_grad():
+        moved.base_model.embeddings.word_embeddings.weight.mul_(1.0 if seed == 0 else 1.5)
+    twin = copy.deepcopy(moved)
+    for network, tokens in ((moved, inputs), (twin, other)):
+        torch.manual_seed(0)
+        assert start_head(network, tokens, TRAIN, VALIDATION, config)
+    assert torch.equal(last_layer(moved).weight, last_layer(twin).weight)
+    assert len(inputs.given_to_head) == 2
 
 
 def test_a_loss_that_is_not_convex_starts_from_a_fit_of_zlpr(bert: Path) -> None:

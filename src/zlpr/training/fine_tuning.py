@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,7 +49,7 @@ from zlpr.training import checkpoints
 from zlpr.training.base import ProgressCallback, Trained, TrainingProgress
 from zlpr.training.batches import LabelledTexts, PaddedBatches
 from zlpr.training.extras import Extras, check_soft_targets
-from zlpr.training.head_start import start_head
+from zlpr.training.head_start import HeadInputs, start_head
 from zlpr.training.loss import bound_of, check_finite, create_loss
 from zlpr.training.selection import is_better, validation_metric
 from zlpr.training.trainer import MultiLabelTrainer
@@ -119,12 +119,14 @@ class TokenizedParts:
         max_length: tokens read of a text.
         train: of the training part.
         validation: of the validation part.
+        given_to_head: what the last layer of an encoder was given of them before training.
     """
 
     tokenizer: "PreTrainedTokenizerBase"
     max_length: int
     train: TokenizedTexts
     validation: TokenizedTexts
+    given_to_head: dict[bytes, HeadInputs] = field(default_factory=dict, repr=False, compare=False)
 
     def read(self, inputs: Any) -> TokenizedTexts:
         """The tokens of other texts."""

@@ -11,6 +11,8 @@ nothing left to tell the encoder about them.
 """
 
 import functools
+import hashlib
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -41,6 +43,9 @@ MOST_SAMPLES = 20_000
 """A layer of some hundred inputs needs no more; the first pass is short then."""
 MOST_CELLS = 2**25
 """Of samples and labels, for what a fit on all of them takes in memory."""
+KEPT = 2
+"""Readings of the texts that runs share: by the first token, and by the mean of all."""
+HeadInputs = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 
 def start_head(
@@ -64,8 +69,8 @@ def start_head(
         return False
     count = samples_of_start(len(train), train.num_labels)
     rows = np.sort(np.random.default_rng(config.seed).permutation(len(train))[:count])
-    texts = inputs.train.select(rows), inputs.validation
-    fit = functools.partial(_fit, network, texts, inputs.padding, train.select(rows), validation)
+    read = functools.partial(_read, network, inputs, rows)
+    fit = functools.partial(_fit, read, train.select(rows), validation)
     settings = _settings(config)
     fitted = fit(settings)
     if takes_pooling_layer(network.config):
@@ -128,20 +133,45 @@ def _settings(config: "TransformerConfig") -> Any:
     )
 
 
+def _read(
+    network: "PreTrainedModel", inputs: "TokenizedParts", rows: NDArray[np.int64]
+) -> HeadInputs | None:
+    """What the last layer is given of some training texts and of the validation texts.
+
+    Runs that share their tokens begin with the same encoder whatever their loss, and read it once.
+    """
+    key = _digest_below_head(network, rows)
+    if key not in inputs.given_to_head:
+        train = head_inputs(network, inputs.train.select(rows), inputs.padding)
+        validation = head_inputs(network, inputs.validation, inputs.padding)
+        if train is None or validation is None:
+            return None
+        while len(inputs.given_to_head) >= KEPT:
+            del inputs.given_to_head[next(iter(inputs.given_to_head))]
+        inputs.given_to_head[key] = (train, validation)
+    return inputs.given_to_head[key]
+
+
+def _digest_below_head(network: "PreTrainedModel", rows: NDArray[np.int64]) -> bytes:
+    """Equal where networks give the same of the same texts to their last layers."""
+    digest = hashlib.blake2b(rows.tobytes(), digest_size=16)
+    head = {id(weight) for weight in last_layer(network).parameters()}
+    for name, tensor in itertools.chain(network.named_parameters(), network.named_buffers()):
+        if id(tensor) not in head:
+            digest.update(name.encode())
+            digest.update(tensor.detach().cpu().numpy().tobytes())
+    return digest.digest()
+
+
 def _fit(
-    network: "PreTrainedModel",
-    texts: tuple[TokenizedTexts, TokenizedTexts],
-    padding: Padding,
-    train: Dataset,
-    validation: Dataset,
-    settings: Any,
+    read: Callable[[], HeadInputs | None], train: Dataset, validation: Dataset, settings: Any
 ) -> tuple[FittedLayer, float] | None:
     """The layer that fits best to what a network gives it, and its loss on validation."""
-    read = [head_inputs(network, part, padding) for part in texts]
-    if read[0] is None or read[1] is None:
+    given = read()
+    if given is None:
         return None
-    scaling = _one_scale(read[0])
-    features = ExtractedFeatures(scaling.apply(read[0]), scaling.apply(read[1]), None, scaling)
+    scaling = _one_scale(given[0])
+    features = ExtractedFeatures(scaling.apply(given[0]), scaling.apply(given[1]), None, scaling)
     solver = choose_solver(features.train, train.labels, settings)
     if not isinstance(solver, WholeData):
         return None
