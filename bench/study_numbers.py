@@ -211,7 +211,8 @@ def effects(part: Part) -> dict[str, dict[str, float]]:
 
     Loss: the mean distance between two of the paper's five, with their parameters chosen and one
     threshold. Parameter: what choosing it adds at the own bound, mean over the five. Decision: what
-    the chosen rule adds to the own bound, mean over the five without a choice.
+    the chosen rule adds to the own bound, mean over the five without a choice. What a part has not
+    run is left out.
     """
     found: dict[str, dict[str, float]] = {}
     for metric in DECIDED:
@@ -226,11 +227,12 @@ def effects(part: Part) -> dict[str, dict[str, float]]:
         ]
         parameter = [_gain(part, loss, loss + CHOSEN, own, own) for loss in five]
         decision = [_gain(part, loss, loss, own, rule) for loss in five]
-        found[metric.name] = {
-            "another loss": float(np.mean(pairs)),
-            "its parameter chosen": float(np.mean([x for x in parameter if x is not None])),
-            "another decision": float(np.mean([x for x in decision if x is not None])),
+        causes = {
+            "another loss": pairs,
+            "its parameter chosen": [x for x in parameter if x is not None],
+            "another decision": [x for x in decision if x is not None],
         }
+        found[metric.name] = {cause: float(np.mean(xs)) for cause, xs in causes.items() if xs}
     return found
 
 

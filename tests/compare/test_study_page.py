@@ -208,6 +208,7 @@ def test_fine_tuning_counts_at_the_learning_rate_that_was_chosen(tmp_path):
     assert set(part.sets) == set(settings["data"])
     text = study_page.page(tmp_path)
     assert "| Subset accuracy | +1.00 ± 0.00 | 4 of 4 |" in text
+    assert "| duee | 0.0001 | 0.0001 | 0.0001 | 0.0001 | 0.0001 |" in text  # the rates
     assert "first on 4 of 4: too few sets, without dice1 |" in text  # which is not fine-tuned
 
 
