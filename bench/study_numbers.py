@@ -128,13 +128,10 @@ def losses_wanted(name: str, plan: Mapping[str, Any]) -> dict[str, tuple[str, ..
         beside = settings.get("beside", [{}])
         named = tuple("+".join([x, *y]) for x in settings["losses"] for y in beside)
         return dict.fromkeys(settings["data"], named)
-    found = {}
-    for entry in plan["data"]:
-        if settings["model"] == "embed" and "encoder" not in entry:
-            continue
-        modes = tuple(settings["modes"]) if entry.get("modes", True) else ()
-        found[entry["name"]] = losses + modes
-    return found
+    entries = plan["data"]
+    if settings["model"] == "embed":
+        entries = [entry for entry in entries if "encoder" in entry]
+    return {entry["name"]: losses + tuple(settings["modes"]) for entry in entries}
 
 
 def _seeds_asked(name: str, plan: Mapping[str, Any], entry: Mapping[str, Any]) -> int:

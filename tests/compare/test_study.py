@@ -1,15 +1,12 @@
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from bench import study
 
 from tests.compare.synthetic import grid
-from zlpr.compare.grid import settings_for
 from zlpr.compare.records import Evaluation
 from zlpr.losses import registry
 from zlpr.metrics import PAPER_METRICS
-from zlpr.training import TrainingConfig
 
 
 @pytest.fixture(scope="module")
@@ -84,12 +81,16 @@ def test_small_sets_have_more_seeds_and_come_first():
     assert len({entry["name"] for entry in plan["data"]}) == 18
 
 
-def test_sets_with_thousands_of_labels_read_fewer_features():
-    for made in study.grids("linear", Path("data"), {}, {}):
-        few = {"makupalat": 5000, "chip-cdn": 2000}.get(made.data[0].title)
-        for model in made.models:
-            config = TrainingConfig.of({**settings_for(made.training, model), "model": model})
-            assert few is None or config.features.max_features == few
+def test_of_thousands_of_labels_the_most_frequent_are_kept():
+    sets = [["a", "b"], ["b"], ["c"], ["d", "b"], ["d"], ["c", "a"]]
+    rows = [{"text": str(place), "labels": labels} for place, labels in enumerate(sets)]
+    kept = study.with_frequent_labels(rows, 2)  # b, and of a, c and d, two each, the first
+    assert [(row["text"], row["labels"]) for row in kept] == [
+        ("0", ["a", "b"]),
+        ("1", ["b"]),
+        ("3", ["b"]),
+        ("5", ["a"]),
+    ]
 
 
 def test_a_learning_rate_is_chosen_once_all_were_tried_on_validation(tmp_path):

@@ -70,8 +70,7 @@ def whole_figures(folder: Path, part: str):
     wanted = defaultdict(set)
     for entry in PLAN["data"]:
         wanted[entry["name"]] = {loss["name"] for loss in PLAN["loss"]}
-        if entry.get("modes", True):
-            wanted[entry["name"]] |= set(PLAN["part"][part]["modes"])
+        wanted[entry["name"]] |= set(PLAN["part"][part]["modes"])
     have = defaultdict(set)
     for row in cells:
         name = row["model"] if row["loss"] == "none" else row["loss"]
