@@ -15,6 +15,7 @@ from tests.losses.samples import PAIRS, scores_and_targets
 from zlpr import losses
 from zlpr.losses import (
     LSEPLoss,
+    _hinge,
     bp_mll_loss,
     circle_loss,
     cross_entropy_loss,
@@ -26,6 +27,61 @@ from zlpr.losses import (
 from zlpr.losses.pairwise import draw_distinct
 
 RANKING = ["ranking", "warp", "bp_mll", "lsep", "decoupled_softmax", "cross_entropy"]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    labels=st.integers(1, 30),
+    margin=st.sampled_from([-0.5, 0.0, 1.0, 3.0]),
+    share=st.sampled_from([0.0, 0.05, 0.3, 0.7]),
+    infinite=st.booleans(),
+    loss=st.sampled_from([ranking_loss, warp_loss]),
+)
+def test_few_pairs_give_what_sorting_gives(  # type: ignore[no-untyped-def]
+    seed: int, labels: int, margin: float, share: float, infinite: bool, loss
+) -> None:
+    random = torch.Generator().manual_seed(seed)
+
+    def drawn(*shape: int) -> Tensor:
+        return torch.rand(*shape, generator=random)
+
+    scores = (20 * drawn(2, 3, labels) - 10).round(decimals=seed % 3)  # with ties
+    if infinite:
+        scores[drawn(2, 3, labels) < 0.1] = torch.inf
+        scores[drawn(2, 3, labels) < 0.1] = -torch.inf
+    targets, mask = drawn(2, 3, labels) < share, drawn(labels) < 0.9
+    weight = drawn(labels) * (drawn(labels) < 0.8)
+    found = []
+    for few in (math.inf, -1.0):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_hinge, "FEW", few)
+            leaf = scores.clone().requires_grad_()
+            values = loss(
+                leaf,
+                targets,
+                margin=margin,
+                label_mask=mask,
+                label_weight=weight,
+                pos_weight=3.0,
+                reduction="none",
+            )
+            found.append((values.detach(), *torch.autograd.grad(values.sum(), leaf)))
+    for pairs, by_sorting in zip(*found, strict=True):
+        torch.testing.assert_close(pairs, by_sorting, rtol=1e-5, atol=1e-6)
+
+
+def test_pairs_are_gone_through_where_they_are_few_and_known() -> None:
+    targets = torch.zeros(10, 50, dtype=torch.bool)
+    targets[:, :4] = True
+    assert _hinge.has_few(targets)
+    targets[0, 4] = True
+    assert not _hinge.has_few(targets)
+    assert not _hinge.has_few(targets[:0])
+    scores = torch.randn(10, 50)
+    alone = torch.stack([warp_loss(*row) for row in zip(scores, targets, strict=True)])
+    together = torch.vmap(lambda s, y: warp_loss(s, y))(scores, targets)
+    torch.testing.assert_close(together, alone)
 
 
 @settings(max_examples=80, deadline=None)

@@ -389,7 +389,7 @@ def warp_loss(
     check_number("margin", margin)
     cells = prepare(scores, targets, label_mask, label_weight, pos_weight, hard=True)
     visible = torch.where(cells.known, cells.scores.detach(), -torch.inf)
-    weight = weigh_ranks(rank_of_labels(visible), rank_weight)
+    weight = weigh_ranks(rank_of_labels(visible, cells.targets), rank_weight)
     values = hinge_sum(cells, margin, weight)
     return reduce(values, sample_weight, reduction)
 
