@@ -130,3 +130,13 @@ def test_the_verdict_says_what_the_loss_and_what_the_decision_is_worth():
     assert several.startswith("On these 2 data sets the loss ")
     assert "on average over 2 tables" in several
     assert verdict(Results.from_records([record(loss="lsep")])) == ""
+
+
+def test_a_lead_that_one_seed_cannot_show_is_not_said_to_be_nothing():
+    losses = ("zlpr", "bce", "dice2")
+    one = verdict(Results.from_records(grid(losses=losses, seeds=range(1))))
+    assert re.match(r"On toy these seeds do not tell whether the loss matters \([1-9]", one)
+    assert "no lead beyond chance" in one
+    two = verdict(Results.from_records(grid(datasets=("a", "b"), losses=losses, seeds=range(1))))
+    assert "do not tell whether the loss matters" in two
+    assert "in 2 of 2 no loss is told from the best" in two

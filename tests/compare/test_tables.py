@@ -141,14 +141,13 @@ def test_csv_holds_every_figure_exactly():
     made = record(loss="bce", seed=2)
     rows = list(csv.DictReader(io.StringIO(figures_csv([made, record(fault="no")]))))
     decoded = made.done.evaluation
-    expected = sum(
-        len(x) for part in (decoded.validation, decoded.test) for x in (part.own, part.fitted)
-    )
-    assert len(rows) == expected
-    own = {
-        r["metric"]: float(r["value"])
-        for r in rows
-        if (r["part"], r["decoding"]) == ("test", "own")
-    }
-    assert own == decoded.test.own
+    for name in ("own", "threshold", "fitted"):
+        found = {
+            r["metric"]: float(r["value"])
+            for r in rows
+            if (r["part"], r["decoding"]) == ("test", name)
+        }
+        assert found == getattr(decoded.test, name) != {}
+    parts = (decoded.validation, decoded.test)
+    assert len(rows) == sum(len(x) for y in parts for x in (y.own, y.threshold, y.fitted))
     assert {r["seed"] for r in rows} == {"2"}

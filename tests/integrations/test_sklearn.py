@@ -183,6 +183,21 @@ def numbers():
     return X, (X @ generator.normal(size=(6, 4)) + noise > 0.5).astype(int)
 
 
+@pytest.mark.parametrize("loss", ["lsep", "asymmetric"])
+def test_a_stored_zero_is_no_label(loss):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(200, 6))
+    y = (X[:, :4] + random.normal(size=(200, 4)) > 0.5).astype(int)
+    stored = sparse.csr_array(np.ones_like(y))
+    stored.data[:] = y.ravel()
+    plain, same = (
+        MultiLabelClassifier(loss, random_state=0).fit(X, labels) for labels in (y, stored)
+    )
+    assert np.array_equal(same.coef_, plain.coef_)
+    assert np.array_equal(same.predict(X).toarray(), plain.predict(X))
+    assert stored.nnz == y.size
+
+
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array, lambda y: y.astype(float)])
 def test_an_indicator_of_other_numbers_than_0_and_1_is_refused(numbers, make):
     X, y = numbers

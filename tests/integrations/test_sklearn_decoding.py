@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from zlpr import UserError, decoding
 from zlpr.integrations._sklearn_decoding import scores_of
-from zlpr.integrations.sklearn import DecodedClassifier, Scorer
+from zlpr.integrations.sklearn import DecodedClassifier, MultiLabelClassifier, Scorer
 from zlpr.metrics import precision_at_k
 
 X, Y = make_multilabel_classification(160, n_features=10, n_classes=4, random_state=0)
@@ -106,6 +106,11 @@ def test_mistakes_say_what_to_do():
         DecodedClassifier(RidgeCV()).fit(X, Y)
     with pytest.raises(UserError, match="no decoding rule 'treshold'"):
         DecodedClassifier(LINEAR, rule="treshold").fit(X, Y)
+    sets = [set(np.flatnonzero(row)) for row in Y]
+    with pytest.raises(ValueError, match="MultiLabelBinarizer makes an"):
+        DecodedClassifier(MultiLabelClassifier(), rule="threshold").fit(X, sets)
+    with pytest.raises(ValueError, match="y holds more than 0 and 1"):
+        DecodedClassifier(RandomForestClassifier(5), rule="threshold").fit(X, Y - Y[:, :1])
     with pytest.raises(ValueError, match="describes and does not judge"):
         Scorer("cardinality_true")
     with pytest.raises(UserError, match="macro"):

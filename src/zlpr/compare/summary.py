@@ -87,8 +87,13 @@ def _loss_worth(results: Results, column: Column) -> str:
     else:
         beaten = [x for x in leaders[0].p_values if x not in leaders[0].within_noise]
         chance = f"{listed(leaders[0].best)} ahead of {listed(beaten)} beyond chance"
-    matters = "hardly matters" if gap < MATTERS or undecided == len(gaps) else "matters"
-    return f"the loss {matters} ({size}{over}, {chance})"
+    if gap < MATTERS:
+        matters = "the loss hardly matters"
+    elif undecided == len(gaps):
+        matters = "these seeds do not tell whether the loss matters"
+    else:
+        matters = "the loss matters"
+    return f"{matters} ({size}{over}, {chance})"
 
 
 def _decision_worth(results: Results, own: Column, fitted: Column) -> str:

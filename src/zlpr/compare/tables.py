@@ -294,7 +294,7 @@ def figures_csv(records: Iterable[RunRecord], *, raw: bool = False) -> str:
         cell = [*(names if raw else map(for_spreadsheet, names)), settings.seed, settings.split]
         for part in ("validation", "test"):
             decoded = getattr(record.done.evaluation, part)
-            for decoding in ("own", "fitted"):
+            for decoding in ("own", "threshold", "fitted"):
                 values: Mapping[str, float] = getattr(decoded, decoding)
                 for metric, value in values.items():
                     writer.writerow([*cell, part, decoding, settings.empty, metric, repr(value)])

@@ -84,7 +84,7 @@ class DecodedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # 
                 not look at.
         """
         y = y.toarray() if hasattr(y, "toarray") else y  # which few classifiers take sparse
-        is_indicator = type_of_target(y, input_name="y").startswith("multilabel")
+        is_indicator = _is_indicator(y)
         self.rule_ = self._fit_rule(X, y, fit_params) if is_indicator else None
         self.estimator_ = clone(self.estimator).fit(X, y, **fit_params)
         known = self.estimator_
@@ -208,6 +208,23 @@ def judging() -> str:
     """The metrics that a scorer can be, for people."""
     names = available_metrics(())
     return ", ".join(name for name in names if info(name).larger_is_better is not None)
+
+
+def _is_indicator(y: Any) -> bool:
+    """Whether y has a 0 or 1 per label; False where it has one label per sample.
+
+    Raises:
+        ValueError: y is neither, and a rule could not be fitted to it.
+    """
+    kind = type_of_target(y, input_name="y")
+    if kind == "unknown" and any(isinstance(labels, set | frozenset) for labels in y):
+        raise ValueError(
+            "y holds sets of labels, of which sklearn.preprocessing.MultiLabelBinarizer makes an "
+            "indicator"
+        )
+    if kind == "multiclass-multioutput":
+        raise ValueError("y holds more than 0 and 1: an indicator has one of them for each label")
+    return bool(kind.startswith("multilabel"))
 
 
 def _method(estimator: Any) -> str:

@@ -247,7 +247,9 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             matrix = sparse.csr_array(y)
             _check_zeros_and_ones(matrix)
             self.classes_ = np.arange(matrix.shape[1])
-            return matrix.astype(bool)
+            labels = matrix.astype(bool)
+            labels.eliminate_zeros()
+            return labels
         return self._learn_single(y)
 
     def _learn_single(self, y: Any) -> sparse.csr_array[Any]:
