@@ -22,6 +22,13 @@ def test_the_overview_counts_what_ran():
     assert "6 of 9 runs finished" in text
 
 
+def test_the_overview_counts_no_loss_where_there_is_none():
+    modes = [record(loss="none", model="knn"), record(loss="none", model="chain")]
+    told = overview([*grid(losses=("zlpr", "bce")), *modes])
+    assert told.startswith("2 losses on 1 data set with the model chain, the model knn and the ")
+    assert overview(modes).startswith("1 data set with the model chain and the model knn, ")
+
+
 def test_the_leader_is_named_with_those_it_cannot_be_told_from():
     answers = told(grid())
     subset = answers[SUBSET]

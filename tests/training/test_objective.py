@@ -79,6 +79,21 @@ def test_lines_have_the_objective_and_its_gradient_from_end_to_end(name):
         torch.testing.assert_close(gradient_at(parameters), gradient, rtol=1e-4, atol=1e-4)
 
 
+def test_a_line_back_to_no_weights_ends_at_no_penalty_and_not_below():
+    X, Y, parameters = problem()
+    ours = LinearObjective(X, Y, registry.create("zlpr", reduction="none"), torch.zeros(5))
+    nothing = ours.start()
+    nothing[-1] = parameters[-1]
+    expected, _ = ours(nothing, 1e12)
+    direction = parameters.clone()
+    direction[-1] = 0.0
+    for scale in (0.1, 0.3, 0.7, 1.1, 1.9, 3.3):
+        away = parameters.clone()
+        away[:-1] *= scale
+        value, _ = ours.on_lines(1e12)(away, direction)(float(np.float32(scale)))
+        assert value >= expected * (1 - 1e-5)
+
+
 def test_scores_of_many_cells_are_not_held_for_lines(monkeypatch):
     monkeypatch.setattr(module, "BLOCK_CELLS", 60)
     X, Y, _ = problem()

@@ -19,6 +19,7 @@ from zlpr.compare.results import (
 from zlpr.compare.statistics import Spread, Standing, count_wins, standing
 from zlpr.compare.wording import listed, percent
 from zlpr.metrics import MetricInfo
+from zlpr.models.registry import NO_LOSS
 
 
 @dataclass(frozen=True)
@@ -32,14 +33,15 @@ class Finding:
 def overview(records: Sequence[RunRecord], missing: int = 0) -> str:
     """What was compared, in one or two sentences."""
     done = [record for record in records if record.outcome is not None]
-    losses = {record.settings.loss.label for record in records}
+    losses = {record.settings.loss.label for record in records} - {NO_LOSS}
     datasets = {record.settings.data for record in records}
     models = sorted({record.settings.model for record in records})
     seeds = {record.settings.seed for record in records}
     redrawn = any(record.settings.split != "published" for record in records)
     repeats = f"{counted(len(seeds), 'random split')}" if redrawn else counted(len(seeds), "seed")
+    what = f"{counted(len(losses), 'loss', 'losses')} on " if losses else ""
     text = (
-        f"{counted(len(losses), 'loss', 'losses')} on {counted(len(datasets), 'data set')} with "
+        f"{what}{counted(len(datasets), 'data set')} with "
         f"{listed([f'the model {model}' for model in models])}, {repeats} each: "
         f"{len(done)} of {counted(len(records) + missing, 'run')} finished."
     )

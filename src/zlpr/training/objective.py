@@ -291,7 +291,8 @@ class OnLines:
 
         def trial(length: float) -> tuple[float, Callable[[Tensor], Tensor]]:
             scores = torch.add(known.scores, change, alpha=-length)
-            there = known.square - 2.0 * length * across + length * length * square
+            # Of next to no weights rounding may leave less than nothing.
+            there = max(0.0, known.square - 2.0 * length * across + length * length * square)
             loss = self.block.loss(self.loss, scores)
 
             def gradient_at(parameters: Tensor) -> Tensor:
