@@ -459,6 +459,21 @@ def test_warp_weighs_ranks_by_a_named_function_or_any(name: str) -> None:
         torch.testing.assert_close(own, expected)
 
 
+def test_a_function_of_ranks_is_given_those_of_all_labels() -> None:
+    scores, targets = torch.arange(12.0).reshape(2, 6), torch.zeros(2, 6, dtype=torch.bool)
+    targets[:, 1] = True  # of rank 5, and in few pairs
+    seen = []
+
+    def relative(ranks: Tensor) -> Tensor:
+        seen.append(ranks)
+        return ranks / ranks.amax(dim=-1, keepdim=True)
+
+    actual = warp_loss(scores, targets, rank_weight=relative, reduction="none")
+    expected = 5 / 6 * ranking_loss(scores, targets, reduction="none")
+    torch.testing.assert_close(actual, expected)
+    assert seen[0].tolist() == [[6, 5, 4, 3, 2, 1]] * 2
+
+
 def test_warp_refuses_a_weight_that_is_none() -> None:
     scores, targets = scores_and_targets()
     with pytest.raises(ValueError, match="rank_weight must be one of 'identity', 'harmonic'"):

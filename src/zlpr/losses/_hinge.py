@@ -65,12 +65,12 @@ def has_few(marked: Tensor, scores: Tensor) -> bool:
         return False
 
 
-def rank_of_labels(scores: Tensor, wanted: Tensor) -> Tensor:
-    """The wanted labels' ranks among their sample's labels: 1 plus the number of labels above.
+def rank_of_labels(scores: Tensor, wanted: Tensor | None = None) -> Tensor:
+    """The labels' ranks among those of their sample: 1 plus the number of labels above.
 
-    The rank of any other label may be given as 1.
+    Where only some are wanted, the rank of any other label may be given as 1.
     """
-    if has_few(wanted, scores):
+    if wanted is not None and has_few(wanted, scores):
         of_samples = scores.reshape(-1, scores.shape[-1])
         rows, labels = wanted.reshape(of_samples.shape).nonzero(as_tuple=True)
         above = of_samples[rows] > of_samples[rows, labels].unsqueeze(-1)
