@@ -74,14 +74,33 @@ def test_few_pairs_give_what_sorting_gives(  # type: ignore[no-untyped-def]
 def test_pairs_are_gone_through_where_they_are_few_and_known() -> None:
     targets = torch.zeros(10, 50, dtype=torch.bool)
     targets[:, :4] = True
-    assert _hinge.has_few(targets)
-    targets[0, 4] = True
-    assert not _hinge.has_few(targets)
-    assert not _hinge.has_few(targets[:0])
     scores = torch.randn(10, 50)
+    assert _hinge.has_few(targets, scores)
+    targets[0, 4] = True
+    assert not _hinge.has_few(targets, scores)
+    assert not _hinge.has_few(targets[:0], scores[:0])
     alone = torch.stack([warp_loss(*row) for row in zip(scores, targets, strict=True)])
     together = torch.vmap(lambda s, y: warp_loss(s, y))(scores, targets)
     torch.testing.assert_close(together, alone)
+
+
+@pytest.mark.parametrize("loss", [ranking_loss, warp_loss])
+def test_vmap_goes_through_scores_or_masks_of_the_same_targets(loss) -> None:  # type: ignore[no-untyped-def]
+    scores, masks = torch.randn(4, 3, 6), torch.rand(4, 3, 6) < 0.7
+    targets = torch.zeros(3, 6, dtype=torch.bool)
+    targets[:, 1] = True
+
+    def of_scores(given: Tensor) -> Tensor:
+        return loss(given, targets)
+
+    def of_mask(mask: Tensor) -> Tensor:
+        return loss(scores[0], targets, label_mask=mask)
+
+    for function, stack in ((of_scores, scores), (of_mask, masks)):
+        alone = torch.stack([function(one) for one in stack])
+        torch.testing.assert_close(torch.vmap(function)(stack), alone)
+    slopes = torch.stack([torch.func.grad(of_scores)(one) for one in scores])
+    torch.testing.assert_close(torch.vmap(torch.func.grad(of_scores))(scores), slopes)
 
 
 @settings(max_examples=80, deadline=None)
@@ -438,6 +457,21 @@ def test_warp_weighs_ranks_by_a_named_function_or_any(name: str) -> None:
     if by_hand is not None:
         own = warp_loss(scores, targets, rank_weight=by_hand, reduction="none")
         torch.testing.assert_close(own, expected)
+
+
+def test_a_function_of_ranks_is_given_those_of_all_labels() -> None:
+    scores, targets = torch.arange(12.0).reshape(2, 6), torch.zeros(2, 6, dtype=torch.bool)
+    targets[:, 1] = True  # of rank 5, and in few pairs
+    seen = []
+
+    def relative(ranks: Tensor) -> Tensor:
+        seen.append(ranks)
+        return ranks / ranks.amax(dim=-1, keepdim=True)
+
+    actual = warp_loss(scores, targets, rank_weight=relative, reduction="none")
+    expected = 5 / 6 * ranking_loss(scores, targets, reduction="none")
+    torch.testing.assert_close(actual, expected)
+    assert seen[0].tolist() == [[6, 5, 4, 3, 2, 1]] * 2
 
 
 def test_warp_refuses_a_weight_that_is_none() -> None:

@@ -43,7 +43,7 @@ def hinge_sum(cells: Cells, margin: float, factor: Tensor | None = None) -> Tens
     # In units of the largest, so that their products are numbers.
     a, unit_of_a = _in_units_of_the_largest(a)
     b, unit_of_b = _in_units_of_the_largest(b)
-    find = _by_pairs if has_few(a) else _by_sorting
+    find = _by_pairs if has_few(a, scores) else _by_sorting
     slopes, value = find(scores.detach(), a, b, margin)
     unit = (unit_of_a * unit_of_b).clamp(max=torch.finfo(torch.float64).max)
     # A slope whose product with the unit is a number, be it rounded.
@@ -54,22 +54,23 @@ def hinge_sum(cells: Cells, margin: float, factor: Tensor | None = None) -> Tens
     return ((value + linear) * unit).to(cells.scores.dtype)
 
 
-def has_few(marked: Tensor) -> bool:
-    """Whether few labels a sample are not 0; False where that is not to be known at once."""
+def has_few(marked: Tensor, scores: Tensor) -> bool:
+    """Whether few labels a sample are not 0; False where they or scores are not known at once."""
     if torch.compiler.is_compiling() or not marked.is_cpu or marked.numel() == 0:
         return False
     try:
+        scores[(0,) * scores.dim()].item()  # which vmap may go through without what is marked
         return int(marked.count_nonzero()) * marked.shape[-1] <= FEW * marked.numel()
     except RuntimeError:  # inside vmap, or a fake tensor
         return False
 
 
-def rank_of_labels(scores: Tensor, wanted: Tensor) -> Tensor:
-    """The wanted labels' ranks among their sample's labels: 1 plus the number of labels above.
+def rank_of_labels(scores: Tensor, wanted: Tensor | None = None) -> Tensor:
+    """The labels' ranks among those of their sample: 1 plus the number of labels above.
 
-    The rank of any other label may be given as 1.
+    Where only some are wanted, the rank of any other label may be given as 1.
     """
-    if has_few(wanted):
+    if wanted is not None and has_few(wanted, scores):
         of_samples = scores.reshape(-1, scores.shape[-1])
         rows, labels = wanted.reshape(of_samples.shape).nonzero(as_tuple=True)
         above = of_samples[rows] > of_samples[rows, labels].unsqueeze(-1)

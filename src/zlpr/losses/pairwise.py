@@ -366,7 +366,8 @@ def warp_loss(
         margin: a.
         rank_weight: $\omega$: "identity", r itself, as in the paper; "harmonic",
             $1 + \frac12 + \dots + \frac1r$, as in WSABIE; "log", $\log(1 + r)$; or a function
-            from ranks, float64, to weights of the same shape, at least 0.
+            from the ranks of all labels, float64, shape (..., L), to weights of the same shape,
+            at least 0.
         label_mask: Shape (L,) or (..., L), bool; False = unknown or impossible label.
         label_weight: $w$, a number or of shape (L,) or (..., L), at least 0.
             More than 1.8e19 (9.7e288 in float64) counts as that.
@@ -389,7 +390,9 @@ def warp_loss(
     check_number("margin", margin)
     cells = prepare(scores, targets, label_mask, label_weight, pos_weight, hard=True)
     visible = torch.where(cells.known, cells.scores.detach(), -torch.inf)
-    weight = weigh_ranks(rank_of_labels(visible, cells.targets), rank_weight)
+    # A function may look at the ranks of all labels, as for the lowest.
+    wanted = None if callable(rank_weight) else cells.targets
+    weight = weigh_ranks(rank_of_labels(visible, wanted), rank_weight)
     values = hinge_sum(cells, margin, weight)
     return reduce(values, sample_weight, reduction)
 
