@@ -247,6 +247,51 @@ def test_a_cut_per_label_moves_alone_and_is_saved_in_a_copy(open_page, models, f
     page.locator("#save-said:has-text('is there already')").wait_for()
 
 
+def move_one_cut(page, cut):
+    page.locator("#cut").evaluate(
+        "(input, cut) => { input.value = cut; input.dispatchEvent(new Event('input')); }", cut
+    )
+    page.wait_for_timeout(50)
+
+
+def test_another_model_and_back_begins_at_the_models_own_cuts(open_page):
+    page = open_page()
+    settle(page, "threshold")
+    own, cut = shown_figures(page), page.inner_text("#cut-value")
+    move_one_cut(page, 2.5)
+    assert shown_figures(page) != own
+    for name in ("second", "first"):
+        page.select_option("#model", name)
+        page.wait_for_timeout(200)
+    assert page.inner_text("#cut-value") == cut
+    assert shown_figures(page) == own
+
+
+def test_a_link_without_a_cut_shows_the_models_own(open_page):
+    page = open_page("#tab=threshold&t=2.5")
+    page.locator("#figures td.now").first.wait_for()
+    moved = shown_figures(page)
+    page.evaluate("location.hash = '#tab=threshold'")
+    page.wait_for_timeout(200)
+    own = page.locator("#figures td:nth-child(3)").all_inner_texts()
+    assert shown_figures(page) == [float(text) for text in own] != moved
+
+
+def test_cuts_per_label_outlast_a_look_at_another_tab(open_page):
+    page = open_page()
+    settle(page, "threshold")
+    move_one_cut(page, 0.5)
+    page.check("input[value=each]")
+    page.locator("#each-rows input").nth(2).evaluate(
+        "input => { input.value = input.min; input.dispatchEvent(new Event('input')); }"
+    )
+    moved = shown_figures(page)
+    settle(page, "errors")
+    settle(page, "threshold")
+    page.wait_for_timeout(200)
+    assert shown_figures(page) == moved
+
+
 def test_errors_are_filtered_opened_tried_and_downloaded(open_page, reviews, models):
     page = open_page()
     settle(page, "errors")

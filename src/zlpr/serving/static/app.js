@@ -465,6 +465,7 @@ async function drawThreshold() {
   const fresh = await cutsOf(model().name);
   if (fresh !== cuts) {
     cuts = fresh;
+    cuts.reset();  // it may have been moved before another model was looked at
     const floors = about.floors.filter((floor) => floor !== null);
     const low = floors.length ? Math.max(...floors) : Math.max(about.lowest - 0.01, -1e6), high = Math.min(about.highest + 0.01, 1e6);
     find("cut").min = low; find("cut").max = high;
@@ -479,8 +480,9 @@ async function drawThreshold() {
   const same = own.every((cut) => cut === own[0]);
   if (!state.each && !same && state.t === "") set({ each: "1" });
   document.querySelector(`input[name=cuts][value=${state.each ? "each" : "one"}]`).checked = true;
-  if (state.t !== "" && Number.isFinite(Number(state.t))) cuts.moveAll(Number(state.t));
-  else if (cuts.cuts[0] === Infinity) own.forEach((cut, label) => cuts.move(label, cut));
+  const unmoved = cuts.cuts[0] === Infinity, given = state.t !== "" && Number.isFinite(Number(state.t));
+  if (given && (unmoved || !state.each)) cuts.moveAll(Number(state.t));
+  else if (unmoved) own.forEach((cut, label) => cuts.move(label, cut));
   find("cut").value = state.t !== "" ? state.t : own[0];
   if (!eachRows) eachRows = new Rows(find("each-rows"), (place) => eachRow(eachShown[place]));
   filterEach();
@@ -772,7 +774,7 @@ function listen() {
   find("error-csv").addEventListener("click", downloadErrors);
   find("label-filter").addEventListener("input", sortLabels);
   find("sample-close").addEventListener("click", () => find("sample").close());
-  addEventListener("hashchange", () => { readHash(); drawModel(); go(state.tab); });
+  addEventListener("hashchange", () => { readHash(); cuts = null; drawModel(); go(state.tab); });
 }
 listen();
 readHash();
