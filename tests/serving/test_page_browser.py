@@ -164,11 +164,20 @@ def shown_figures(page):
     return [float(text) for text in page.locator("#figures td.now").all_inner_texts()]
 
 
-def figures(model, part, cuts):
-    true = part.labels.toarray().astype(bool)
+def decided(model, part, cuts):
     predicted = model.predict_scores(part.texts) > np.asarray(cuts, dtype=np.float32)
     if isinstance(model.decoder, WithAncestors):
         predicted = close(predicted, model.decoder.ancestors)
+    return predicted
+
+
+def f1_of_labels(part, predicted):
+    true = part.labels.toarray().astype(bool)
+    return 2 * (true & predicted).sum(0) / np.maximum(true.sum(0) + predicted.sum(0), 1)
+
+
+def figures(model, part, cuts):
+    true, predicted = part.labels.toarray().astype(bool), decided(model, part, cuts)
     hits = (true & predicted).sum()
     return [
         hits / max(predicted.sum(), 1),
@@ -225,6 +234,10 @@ def test_figures_are_of_label_sets_with_ancestors_where_the_model_adds_them(open
             cuts[label] = float(slider.evaluate("input => input.value"))
             expected = figures(above, data, cuts)
             assert shown_figures(page) == pytest.approx(expected, abs=6e-4), label
+            shown = page.locator("#each-rows .note").all_inner_texts()
+            f1 = [float(re.match(r"F1 ([\d.]+)", text)[1]) for text in shown]
+            predicted = decided(above, data, cuts)
+            assert f1 == pytest.approx(f1_of_labels(data, predicted)[: len(f1)], abs=6e-3), label
 
 
 def test_a_cut_per_label_moves_alone_and_is_saved_in_a_copy(open_page, models, folder):

@@ -510,9 +510,15 @@ function eachRow(label) {
     value.textContent = number(cuts.cuts[label], 2);
     said.textContent = `F1 ${number(figures.f1, 2)} · precision ${number(figures.precision, 2)} · recall ${number(figures.recall, 2)} · ${cuts.about.support[label].toLocaleString("en")} true`;
   };
-  input.addEventListener("input", () => { cuts.move(label, Number(input.value)); draw(); drawFigures(); });
+  const row = make("div", { class: "each" }, make("label", {}, make("span", { class: "name" }, name), value, input), said);
+  row.redraw = draw;
+  input.addEventListener("input", () => {
+    cuts.move(label, Number(input.value));
+    for (const each of eachRows.made.values()) each.redraw();  // a label's ancestors move with it
+    drawFigures();
+  });
   draw();
-  return make("div", { class: "each" }, make("label", {}, make("span", { class: "name" }, name), value, input), said);
+  return row;
 }
 function filterEach() {
   const words = find("each-filter").value.toLowerCase();
