@@ -388,6 +388,24 @@ def test_a_thousand_labels_and_one_called_script(open_page, models):
     assert page.faults == []
 
 
+def test_there_may_be_more_labels_than_a_call_takes_arguments(open_page):
+    page = open_page()
+    settle(page, "threshold")
+    page.evaluate(
+        """async () => {
+          const labels = Array.from({ length: 200000 }, (_, place) => `label ${place}`);
+          models = [{ ...model(), labels }];
+          drawModel();
+          (await review("first")).floors = labels.map((_, place) => -3 + place / 200000);
+          cuts = null;
+          await drawThreshold();
+        }"""
+    )
+    assert page.evaluate("document.getElementById('label-list').childElementCount") == 200_000
+    assert float(page.get_attribute("#cut", "min")) == pytest.approx(-2, abs=1e-4)
+    assert page.faults == []
+
+
 def test_rows_hold_what_stands_in_them(open_page, address):
     page = open_page()
     for tab in ("errors", "compare"):
