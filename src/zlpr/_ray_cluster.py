@@ -29,8 +29,8 @@ def connect(address: str, cores: int | None = None) -> Any:
             log_to_driver=False,
             logging_level="error",
         )
-    except (ConnectionError, OSError, ValueError, RuntimeError) as fault:
-        reason = str(fault).strip().splitlines()[0]
+    except Exception as fault:  # a start that takes too long is nothing more special
+        reason = (str(fault).strip().splitlines() or [type(fault).__name__])[0]
         raise UserError(f"no Ray cluster at {address}: {reason}") from fault
     return cluster
 

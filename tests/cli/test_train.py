@@ -329,6 +329,20 @@ def test_a_refused_setting_leaves_nothing_that_blocks_the_next_command(tmp_path,
     assert main(command) == 0
 
 
+@pytest.mark.parametrize("group", [{}, {"WORLD_SIZE": "1"}])
+def test_a_process_that_is_alone_writes_its_model_whatever_its_rank(
+    tmp_path, monkeypatch, capsys, group
+):
+    for name, value in {"RANK": "3", **group}.items():  # as of a job among many
+        monkeypatch.setenv(name, value)
+    write_rows(tmp_path / "data.csv", 40)
+    out = tmp_path / "model"
+    arguments = ["--regularisation", "0.1", "--decode", "zero", "--out", str(out)]
+    assert main(["train", str(tmp_path / "data.csv"), *arguments]) == 0
+    assert f"model written to {out}" in capsys.readouterr().out
+    assert zlpr.load(out).label_names == ("a", "b")
+
+
 def test_a_folder_without_a_name_is_refused(tmp_path, capsys):
     data = write_rows(tmp_path / "rows.csv", 120)
     assert main(["train", data, "--out", ""]) == 2

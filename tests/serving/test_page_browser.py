@@ -164,11 +164,20 @@ def shown_figures(page):
     return [float(text) for text in page.locator("#figures td.now").all_inner_texts()]
 
 
-def figures(model, part, cuts):
-    true = part.labels.toarray().astype(bool)
+def decided(model, part, cuts):
     predicted = model.predict_scores(part.texts) > np.asarray(cuts, dtype=np.float32)
     if isinstance(model.decoder, WithAncestors):
         predicted = close(predicted, model.decoder.ancestors)
+    return predicted
+
+
+def f1_of_labels(part, predicted):
+    true = part.labels.toarray().astype(bool)
+    return 2 * (true & predicted).sum(0) / np.maximum(true.sum(0) + predicted.sum(0), 1)
+
+
+def figures(model, part, cuts):
+    true, predicted = part.labels.toarray().astype(bool), decided(model, part, cuts)
     hits = (true & predicted).sum()
     return [
         hits / max(predicted.sum(), 1),
@@ -225,6 +234,10 @@ def test_figures_are_of_label_sets_with_ancestors_where_the_model_adds_them(open
             cuts[label] = float(slider.evaluate("input => input.value"))
             expected = figures(above, data, cuts)
             assert shown_figures(page) == pytest.approx(expected, abs=6e-4), label
+            shown = page.locator("#each-rows .note").all_inner_texts()
+            f1 = [float(re.match(r"F1 ([\d.]+)", text)[1]) for text in shown]
+            predicted = decided(above, data, cuts)
+            assert f1 == pytest.approx(f1_of_labels(data, predicted)[: len(f1)], abs=6e-3), label
 
 
 def test_a_cut_per_label_moves_alone_and_is_saved_in_a_copy(open_page, models, folder):
@@ -245,6 +258,51 @@ def test_a_cut_per_label_moves_alone_and_is_saved_in_a_copy(open_page, models, f
     np.testing.assert_allclose(saved.thresholds, cuts, rtol=1e-6)
     page.click("#save button")
     page.locator("#save-said:has-text('is there already')").wait_for()
+
+
+def move_one_cut(page, cut):
+    page.locator("#cut").evaluate(
+        "(input, cut) => { input.value = cut; input.dispatchEvent(new Event('input')); }", cut
+    )
+    page.wait_for_timeout(50)
+
+
+def test_another_model_and_back_begins_at_the_models_own_cuts(open_page):
+    page = open_page()
+    settle(page, "threshold")
+    own, cut = shown_figures(page), page.inner_text("#cut-value")
+    move_one_cut(page, 2.5)
+    assert shown_figures(page) != own
+    for name in ("second", "first"):
+        page.select_option("#model", name)
+        page.wait_for_timeout(200)
+    assert page.inner_text("#cut-value") == cut
+    assert shown_figures(page) == own
+
+
+def test_a_link_without_a_cut_shows_the_models_own(open_page):
+    page = open_page("#tab=threshold&t=2.5")
+    page.locator("#figures td.now").first.wait_for()
+    moved = shown_figures(page)
+    page.evaluate("location.hash = '#tab=threshold'")
+    page.wait_for_timeout(200)
+    own = page.locator("#figures td:nth-child(3)").all_inner_texts()
+    assert shown_figures(page) == [float(text) for text in own] != moved
+
+
+def test_cuts_per_label_outlast_a_look_at_another_tab(open_page):
+    page = open_page()
+    settle(page, "threshold")
+    move_one_cut(page, 0.5)
+    page.check("input[value=each]")
+    page.locator("#each-rows input").nth(2).evaluate(
+        "input => { input.value = input.min; input.dispatchEvent(new Event('input')); }"
+    )
+    moved = shown_figures(page)
+    settle(page, "errors")
+    settle(page, "threshold")
+    page.wait_for_timeout(200)
+    assert shown_figures(page) == moved
 
 
 def test_errors_are_filtered_opened_tried_and_downloaded(open_page, reviews, models):
@@ -327,6 +385,24 @@ def test_a_thousand_labels_and_one_called_script(open_page, models):
     page.check("input[value=each]")
     assert page.locator("#each-rows input").count() < 60
     assert page.evaluate("window.hacked") is None
+    assert page.faults == []
+
+
+def test_there_may_be_more_labels_than_a_call_takes_arguments(open_page):
+    page = open_page()
+    settle(page, "threshold")
+    page.evaluate(
+        """async () => {
+          const labels = Array.from({ length: 200000 }, (_, place) => `label ${place}`);
+          models = [{ ...model(), labels }];
+          drawModel();
+          (await review("first")).floors = labels.map((_, place) => -3 + place / 200000);
+          cuts = null;
+          await drawThreshold();
+        }"""
+    )
+    assert page.evaluate("document.getElementById('label-list').childElementCount") == 200_000
+    assert float(page.get_attribute("#cut", "min")) == pytest.approx(-2, abs=1e-4)
     assert page.faults == []
 
 

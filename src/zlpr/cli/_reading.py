@@ -115,8 +115,17 @@ def load_data(
 
 def announce(spec: str, columns: "Columns | None", *, error: bool) -> None:
     """Say what was read as what; of several processes, the first speaks."""
-    if columns is not None and os.environ.get("RANK", "0") == "0":
+    if columns is not None and is_first_process():
         say(for_terminal(f"read {spec} as {columns.describe()}"), error=error)
+
+
+def is_first_process() -> bool:
+    """Whether this is the first of torchrun's processes, or alone; the others only compute.
+
+    Schedulers number jobs by the same variable that have nothing to do with each other.
+    """
+    alone = os.environ.get("WORLD_SIZE", "1") == "1"
+    return alone or os.environ.get("RANK", "0") == "0"
 
 
 def columns_of(model: "FittedModel") -> "Columns | None":

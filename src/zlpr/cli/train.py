@@ -14,7 +14,7 @@ from zlpr._errors import UserError
 from zlpr._escape import for_terminal, from_system
 from zlpr._named_values import named_values
 from zlpr.cli._console import print_json, print_table, say
-from zlpr.cli._reading import add_reading_arguments, load_data
+from zlpr.cli._reading import add_reading_arguments, is_first_process, load_data
 from zlpr.cli._settings import add_settings, chosen_numbers, given_settings
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def run(args: argparse.Namespace) -> None:
     if not out.name:
         raise UserError(f"--out {args.out!r}: give the folder a name")
     config = _config(args, None)  # so that a mistake shows before anything is read
-    first = os.environ.get("RANK", "0") == "0"  # of torchrun's processes; the others only compute
+    first = is_first_process()
     claimed = claim_folder(out, overwrite=args.overwrite) if first else nullcontext()
     with claimed, _workers(args) as workers:
         if "tensorboard" in getattr(config, "report_to", ()):  # checkpoints' folders are removed

@@ -18,6 +18,13 @@ function make(tag, attributes = {}, ...children) {
   element.append(...children.filter((child) => child !== null && child !== undefined));
   return element;
 }
+// Put children into an element, however many: a call takes some 100,000 arguments and no more.
+function putInto(place, children) {
+  const held = document.createDocumentFragment();
+  for (const child of children) held.append(child);
+  place.replaceChildren(held);
+}
+const maximum = (values) => values.reduce((most, value) => Math.max(most, value), -Infinity);
 const percent = (share) => {
   if (share < 0.001) return "<0.1%";
   if (share > 0.999) return ">99.9%";
@@ -213,7 +220,7 @@ function drawBars() {
   const shownNames = allBars ? names : names.slice(0, Math.max(backend.bars, chosen.size));
   const index = new Map(model().labels.map((name, column) => [name, column]));
   const own = model().cuts;
-  place.replaceChildren(...shownNames.map((name) => bar(name, chosen.has(name), cuts && cuts[index.get(name)], own && own[index.get(name)])));
+  putInto(place, shownNames.map((name) => bar(name, chosen.has(name), cuts && cuts[index.get(name)], own && own[index.get(name)])));
   if (names.length > shownNames.length) {
     find("more").hidden = false;
     find("more").textContent = `Show all ${names.length.toLocaleString("en")} labels`;
@@ -247,7 +254,7 @@ const explain = guarded(async (name) => {
 function drawWhy(words, said) {
   find("why").hidden = false;
   find("why-title").textContent = `Why “${said.label}”${said.predicted ? "" : " is not predicted"}`;
-  const largest = Math.max(1e-9, ...said.words.map((place) => Math.abs(place.value)));
+  const largest = Math.max(1e-9, maximum(said.words.map((place) => Math.abs(place.value))));
   const pieces = [], letters = Array.from(words);  // places count characters, not UTF-16 units
   let end = 0;
   for (const place of said.words) {
@@ -258,7 +265,7 @@ function drawWhy(words, said) {
     pieces.push(mark);
     end = place.end;
   }
-  find("why-words").replaceChildren(...pieces, letters.slice(end).join(""));
+  putInto(find("why-words"), [...pieces, letters.slice(end).join("")]);
   const sign = (value) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(3)}`;
   const listed = [...said.contributions, ...said.elsewhere];
   find("why-parts").replaceChildren(...listed.map((part) => make("li", {}, make("code", {}, part.part), " ", make("span", { class: part.value >= 0 ? "for" : "against" }, sign(part.value)))));
@@ -465,8 +472,9 @@ async function drawThreshold() {
   const fresh = await cutsOf(model().name);
   if (fresh !== cuts) {
     cuts = fresh;
+    cuts.reset();  // it may have been moved before another model was looked at
     const floors = about.floors.filter((floor) => floor !== null);
-    const low = floors.length ? Math.max(...floors) : Math.max(about.lowest - 0.01, -1e6), high = Math.min(about.highest + 0.01, 1e6);
+    const low = floors.length ? maximum(floors) : Math.max(about.lowest - 0.01, -1e6), high = Math.min(about.highest + 0.01, 1e6);
     find("cut").min = low; find("cut").max = high;
     mark = drawCurves(cuts, low, high);
     find("test-head").textContent = about.test ? "test, once" : "";
@@ -479,8 +487,9 @@ async function drawThreshold() {
   const same = own.every((cut) => cut === own[0]);
   if (!state.each && !same && state.t === "") set({ each: "1" });
   document.querySelector(`input[name=cuts][value=${state.each ? "each" : "one"}]`).checked = true;
-  if (state.t !== "" && Number.isFinite(Number(state.t))) cuts.moveAll(Number(state.t));
-  else if (cuts.cuts[0] === Infinity) own.forEach((cut, label) => cuts.move(label, cut));
+  const unmoved = cuts.cuts[0] === Infinity, given = state.t !== "" && Number.isFinite(Number(state.t));
+  if (given && (unmoved || !state.each)) cuts.moveAll(Number(state.t));
+  else if (unmoved) own.forEach((cut, label) => cuts.move(label, cut));
   find("cut").value = state.t !== "" ? state.t : own[0];
   if (!eachRows) eachRows = new Rows(find("each-rows"), (place) => eachRow(eachShown[place]));
   filterEach();
@@ -508,9 +517,15 @@ function eachRow(label) {
     value.textContent = number(cuts.cuts[label], 2);
     said.textContent = `F1 ${number(figures.f1, 2)} · precision ${number(figures.precision, 2)} · recall ${number(figures.recall, 2)} · ${cuts.about.support[label].toLocaleString("en")} true`;
   };
-  input.addEventListener("input", () => { cuts.move(label, Number(input.value)); draw(); drawFigures(); });
+  const row = make("div", { class: "each" }, make("label", {}, make("span", { class: "name" }, name), value, input), said);
+  row.redraw = draw;
+  input.addEventListener("input", () => {
+    cuts.move(label, Number(input.value));
+    for (const each of eachRows.made.values()) each.redraw();  // a label's ancestors move with it
+    drawFigures();
+  });
   draw();
-  return make("div", { class: "each" }, make("label", {}, make("span", { class: "name" }, name), value, input), said);
+  return row;
 }
 function filterEach() {
   const words = find("each-filter").value.toLowerCase();
@@ -717,7 +732,7 @@ function drawModel() {
   find("model").replaceChildren(...models.map((each) => make("option", { value: each.name, selected: each === one }, each.name)));
   find("model-choice").hidden = models.length < 2;
   find("facts").textContent = `${one.name}: ${count(one.labels.length, "label")}, ${one.kind.replace("zlpr_", "")} model, decides by “${one.rule}”`;
-  find("label-list").replaceChildren(...one.labels.map((name) => make("option", { value: name })));
+  putInto(find("label-list"), one.labels.map((name) => make("option", { value: name })));
   find("save-name").value = `${one.name}-cuts`;
   document.title = `${one.name} · zlpr`;
 }
@@ -772,7 +787,7 @@ function listen() {
   find("error-csv").addEventListener("click", downloadErrors);
   find("label-filter").addEventListener("input", sortLabels);
   find("sample-close").addEventListener("click", () => find("sample").close());
-  addEventListener("hashchange", () => { readHash(); drawModel(); go(state.tab); });
+  addEventListener("hashchange", () => { readHash(); cuts = null; drawModel(); go(state.tab); });
 }
 listen();
 readHash();
