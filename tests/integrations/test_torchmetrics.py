@@ -102,3 +102,24 @@ def test_a_threshold_is_not_rounded_to_the_scores_dtype(dtype):
 def test_a_threshold_that_is_no_number_is_refused():
     with pytest.raises(ValueError, match="threshold is NaN"):
         ours.MicroF1(1, threshold=float("nan"))
+
+
+def test_metrics_of_two_thresholds_stay_apart_in_a_collection():
+    cuts = {"low": 0.0, "high": 0.5, "each": (0.0, 0.5)}
+    both = MetricCollection({name: ours.MicroF1(2, threshold=cut) for name, cut in cuts.items()})
+    alone = {name: ours.MicroF1(2, threshold=cut) for name, cut in cuts.items()}
+    batches = [([[2.0, -1.0]], [[1, 0]]), ([[0.3, 0.2], [0.4, 0.9]], [[1, 1], [0, 1]])]
+    for scores, targets in batches:  # the first is decided alike by all
+        both.update(torch.tensor(scores), torch.tensor(targets))
+        for metric in alone.values():
+            metric.update(torch.tensor(scores), torch.tensor(targets))
+    expected = {name: metric.compute().item() for name, metric in alone.items()}
+    assert {name: value.item() for name, value in both.compute().items()} == expected
+    assert len(set(expected.values())) == 3
+
+
+def test_metrics_of_one_threshold_share_their_sums_in_a_collection():
+    names = {"a": 0.0, "b": -0.0, "c": 0}
+    both = MetricCollection({name: ours.MicroF1(2, threshold=cut) for name, cut in names.items()})
+    both.update(torch.tensor([[2.0, -1.0]]), torch.tensor([[1, 0]]))
+    assert list(both.compute_groups.values()) == [["a", "b", "c"]]

@@ -9,9 +9,11 @@
 
 They take scores, and predict a label where its score is above the threshold. Their states are sums:
 memory does not grow with the samples, and the figures do not depend on how these were cut into
-batches or spread over processes. In a collection all of them share one state and one update.
+batches or spread over processes. In a collection all of one threshold share one state and one
+update.
 """
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -70,6 +72,9 @@ class MetricSet(Metric):  # type: ignore[misc]
         self.threshold = threshold
         for name, value in _states(self._no_samples()).items():
             self.add_state(name, value, dist_reduce_fx="sum")
+        # A collection lets metrics share their sums whose states have the same names and values
+        # after one batch, which those of two thresholds may have by chance.
+        self.add_state(_name_of(threshold), torch.zeros(()), dist_reduce_fx="sum")
 
     def update(self, preds: Tensor, target: Tensor) -> None:
         """Add a batch.
@@ -108,6 +113,12 @@ class MetricSet(Metric):  # type: ignore[misc]
 
     def _no_samples(self) -> _MetricSet:
         return _MetricSet(self.num_labels, empty=self.empty, ks=self.ks)
+
+
+def _name_of(threshold: float | Sequence[float]) -> str:
+    """A name of its own for each threshold."""
+    numbers = torch.as_tensor(threshold, dtype=torch.float64) + 0.0  # and not -0
+    return f"cut_at_{hashlib.sha256(numbers.numpy().tobytes()).hexdigest()[:16]}"
 
 
 def _states(metrics: _MetricSet) -> dict[str, Tensor]:
