@@ -51,7 +51,7 @@ PROTOCOL = HERE / "study.toml"
 TABLES = HERE.parent / "docs" / "study"
 LINKS = ("goemotions", "arxiv6", "uspto", "duee", "mulan", "brighter")
 MANY_LABELS, MOST_LABELS = ("makupalat", "chip-cdn"), 100
-"""Of these sets so many labels are kept: with all of them one cell takes a quarter of an hour."""
+"""Of these sets so many labels are kept: with all of them one cell took more than nine minutes."""
 
 FIGURES = (
     *("part", "data", "model", "loss", "version", "seed", "decision"),
