@@ -16,7 +16,7 @@ RankWeight = Callable[[Tensor], Tensor]
 
 FEW = 4.0
 """Positive labels a sample up to which pairs are gone through: no slower than sorting there, up to
-eleven times as quick with many labels (`bench/hinges.py`), and in no more memory."""
+eleven times as quick with many labels (`bench/hinges.py`), and in about as much memory."""
 
 
 def hinge_sum(cells: Cells, margin: float, factor: Tensor | None = None) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from zlpr._errors import UserError
 from zlpr.models.registry import argument_of
 from zlpr.models.transformer import cannot_load, load_encoder_config, quiet
-from zlpr.training.head_start import memory_of_start
+from zlpr.training.head_start import KEPT, memory_of_start, samples_of_start
 from zlpr.training.pooling_layer import takes_pooling_layer
 from zlpr.training.transformer import RECIPES, TransformerConfig
 
@@ -55,7 +55,8 @@ def memory_of_fine_tuning(
         return training
     width = int(getattr(encoder, "hidden_size", 0) or 0)
     start = BYTES_A_WEIGHT * parameters + memory_of_start(len(inputs.train), width, num_labels)
-    return max(training, start)
+    read = samples_of_start(len(inputs.train), num_labels) + len(inputs.validation)
+    return max(training, start) + KEPT * BYTES_A_WEIGHT * read * width
 
 
 def bytes_of_token(encoder: Any, length: int) -> int:
