@@ -18,7 +18,7 @@ PARTS = {
     "linear": "linear model over TF-IDF or given features",
     "frozen": "linear model with a frozen encoder's embeddings beside TF-IDF",
     "fine-tuned": "fine-tuned encoders",
-    "extras": "label smoothing, R-Drop and VAT in fine-tuning",
+    "extras": "label smoothing, R-Drop, VAT and more epochs in fine-tuning",
 }
 CODES: dict[str, DecodingName] = {
     "own bound": "own",
@@ -176,6 +176,19 @@ def duel(part: Part, ours: str, theirs: str, column: Column) -> Duel | None:
     return Duel(by_set, effect(differences), verdict)
 
 
+def lead_on(
+    part: Part, contest: Contest, ours: str, theirs: str, column: Column
+) -> tuple[float, float] | None:
+    """The mean lead on one set, and half of its interval over seeds; None without pairs."""
+    a, b = (part.results.get(contest, loss, column) for loss in (ours, theirs))
+    shared = sorted(set(a) & set(b))
+    if not shared:
+        return None
+    half = smallest_lead(a, b, part.results.test_share(contest, shared))
+    mean = float(np.mean([a[seed] - b[seed] for seed in shared]))
+    return column.metric.sign * mean, 0.0 if half is None else half
+
+
 def tuned(part: Part, loss: str) -> str:
     """The loss with its parameter chosen, or as it is where it has none."""
     return loss + CHOSEN if loss + CHOSEN in part.results.losses else loss
@@ -243,21 +256,34 @@ def _gain(part: Part, before: str, after: str, one: Column, other: Column) -> fl
     return float(np.mean(gains)) if gains else None
 
 
-def sets_of_both(linear: Part, frozen: Part) -> tuple[str, ...]:
-    """Those that have run with TF-IDF alone and with embeddings beside it."""
-    return tuple(data for data in frozen.sets if data in linear.sets)
+def sets_of_both(before: Part, after: Part) -> tuple[str, ...]:
+    """Those that two parts have run on the same draws."""
+    sizes = [
+        {(row["data"], row["seed"]): (row["train"], row["test"]) for row in part.cells}
+        for part in (before, after)
+    ]
+    other = {key[0] for key in sizes[0].keys() & sizes[1].keys() if sizes[0][key] != sizes[1][key]}
+    return tuple(data for data in after.sets if data in before.sets and data not in other)
 
 
-def features_gain(linear: Part, frozen: Part) -> dict[str, float]:
-    """What embeddings add to each metric by the chosen rule, mean over the five and the sets."""
+def features_gain(before: Part, after: Part) -> dict[str, float]:
+    """What another model adds to each metric by the chosen rule, mean over the five and the sets.
+
+    The losses have their parameters chosen where they do in both parts.
+    """
     found = {}
     for metric in METRICS:
         column = Column(metric, "fitted" if metric.needs_decision else "own")
         gains = []
-        for data in sets_of_both(linear, frozen):
+        for data in sets_of_both(before, after):
             for loss in FIVE:
-                a = linear.results.get(Contest(data, "linear"), tuned(linear, loss), column)
-                b = frozen.results.get(Contest(data, "frozen"), tuned(frozen, loss), column)
+                alike = tuned(before, loss) == tuned(after, loss)
+                a, b = (
+                    part.results.get(
+                        Contest(data, part.name), tuned(part, loss) if alike else loss, column
+                    )
+                    for part in (before, after)
+                )
                 shared = sorted(set(a) & set(b))
                 if shared:
                     gains.append(metric.sign * np.mean([b[seed] - a[seed] for seed in shared]))
@@ -297,16 +323,13 @@ def _judge_among_those_run(part: Part, metric: str, champion: str, *, chosen: bo
         for rival in FIVE
         if rival != champion and rival in part.losses
     ]
-    if len(part.sets) < MIN_DATASETS:
-        ahead = sum(
-            all(made.by_set.get(data, 0.0) > 0 for made in duels if made) for data in part.sets
-        )
-        return f"first on {ahead} of {len(part.sets)}: too few sets"
-    known = [made for made in duels if made is not None and made.verdict is not None]
-    if any(made.verdict.worse >= SURE for made in known if made.verdict):
+    known = [made for made in duels if made is not None]
+    if any(made.verdict is not None and made.verdict.worse >= SURE for made in known):
         return "contradicted"
-    if all(made.verdict.better >= SURE for made in known if made.verdict):
+    if all(made.verdict is not None and made.verdict.better >= SURE for made in known):
         return "holds"
-    if all(made.size.mean > 0 for made in known):
-        return "holds in direction"
-    return "not seen"
+    found = "holds in direction" if all(made.size.mean > 0 for made in known) else "not seen"
+    if len(part.sets) >= MIN_DATASETS:
+        return found
+    first = sum(all(made.by_set.get(data, 0.0) > 0 for made in known) for data in part.sets)
+    return f"{found}: first on {first} of {len(part.sets)} sets"

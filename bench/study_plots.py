@@ -4,13 +4,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-from bench.study_numbers import CODES, Part, duel, tuned
+from bench.study_numbers import CODES, Part, duel, lead_on, tuned
 
 from zlpr import metrics
 from zlpr.compare.practical import ROPE
-from zlpr.compare.results import Column, Contest
-from zlpr.compare.statistics import RankTest, rank_test, smallest_lead
+from zlpr.compare.results import Column
+from zlpr.compare.statistics import RankTest, rank_test
 
 
 def forest(part: Part, rival: str, path: Path) -> None:
@@ -34,8 +33,8 @@ def forest(part: Part, rival: str, path: Path) -> None:
     ):
         column = Column(metrics.info(name), CODES[words])
         for place, contest in enumerate(part.results.contests):
-            if lead := _lead(part, contest, ours, theirs, column):
-                mean, half = lead
+            if lead := lead_on(part, contest, ours, theirs, column):
+                mean, half = (100 * value for value in lead)
                 axis.errorbar(
                     mean, place, xerr=half, fmt="o", color=BLUE, markersize=4, linewidth=1
                 )
@@ -57,27 +56,14 @@ def forest(part: Part, rival: str, path: Path) -> None:
     plt.close(drawing)
 
 
-def _lead(
-    part: Part, contest: Contest, ours: str, theirs: str, column: Column
-) -> tuple[float, float] | None:
-    """The mean difference on one set in points, and half of its interval; None without pairs."""
-    a, b = (part.results.get(contest, loss, column) for loss in (ours, theirs))
-    shared = sorted(set(a) & set(b))
-    if not shared:
-        return None
-    half = smallest_lead(a, b, part.results.test_share(contest, shared))
-    mean = float(np.mean([a[seed] - b[seed] for seed in shared]))
-    return 100 * mean, 0.0 if half is None else 100 * half
-
-
 def _limits(part: Part, name: str, ours: str, theirs: str) -> tuple[float, float]:
     """The same for all decisions of a metric, wide enough for every interval."""
     ends = [-100 * ROPE, 100 * ROPE]
     for code in CODES.values():
         column = Column(metrics.info(name), code)
         for contest in part.results.contests:
-            if lead := _lead(part, contest, ours, theirs, column):
-                mean, half = lead
+            if lead := lead_on(part, contest, ours, theirs, column):
+                mean, half = (100 * value for value in lead)
                 ends += [mean - half, mean + half]
     return 1.05 * min(ends), 1.05 * max(ends)
 
