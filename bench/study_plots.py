@@ -123,13 +123,15 @@ def rank_diagram(part: Part, column: Column, path: Path) -> RankTest | None:
         return None
     names = list(test.losses)
     drawing, axes = plt.subplots(figsize=(9, 1.2 + 0.22 * len(names)), layout="constrained")
-    scikit_posthocs.critical_difference_diagram(
+    drawn = scikit_posthocs.critical_difference_diagram(
         dict(zip(names, test.ranks, strict=True)),
         pd.DataFrame(test.verdicts, index=names, columns=names),
         ax=axes,
         label_props={"fontsize": 9},
         color_palette={name: look_of(name).hex for name in names},
     )
+    for (bar,) in drawn["crossbars"]:  # made of a set of names, which each process orders anew
+        bar.set_xdata(sorted(bar.get_xdata()))
     axes.set_title(f"{column.title}: average rank", loc="left")
     drawing.savefig(path, dpi=110, metadata={"Software": None})
     plt.close(drawing)
