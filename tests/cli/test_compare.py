@@ -1,5 +1,6 @@
 import argparse
 import json
+import re
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ from zlpr.cli import compare
 from zlpr.cli.main import main
 from zlpr.compare.faults import check_data
 from zlpr.compare.grid import cells, settings_for
+from zlpr.metrics.table import in_words
 
 pytestmark = pytest.mark.usefixtures("quick_workers")
 
@@ -48,6 +50,7 @@ def test_started_again_it_ends_with_the_tables_and_the_reports_path(data, compar
     lines = captured.out.splitlines()
     assert lines[0] == "toy, linear: at each loss's own bound, %"
     assert lines[-1] == f"report: {compared / 'report.html'}"
+    assert in_words("sklearn") in lines
     assert "6 runs asked for, with a record of each already" in captured.err
     assert (compared / "report.html").is_file()
 
@@ -308,6 +311,8 @@ def test_what_was_read_is_said_and_a_split_that_is_redrawn_too(tmp_path, capsys)
     assert main([*command, "--out", str(tmp_path / "out"), "--workers", "1"]) == 0
     said = capsys.readouterr().err
     assert "text from 'body', labels from 'tags'" in said
+    assert re.search(r"only \d+ validation samples: what is chosen on fewer than 50", said)
+    assert re.search(r"only \d+ test samples: figures on fewer than 50 tell little", said)
     assert "comes divided, and each seed divides all of it anew" in said
     assert main([*command, "--out", str(tmp_path / "kept"), "--split", "published"]) == 0
     assert "comes divided" not in capsys.readouterr().err

@@ -6,6 +6,7 @@ import zlpr
 from tests.models import fitted
 from zlpr.cli.main import main
 from zlpr.metrics import LabelFrequencies, evaluate, label_report, ps_precision_at_k
+from zlpr.metrics.table import in_words
 from zlpr.training import judging
 
 
@@ -64,6 +65,9 @@ def test_tables_and_pictures(place, tmp_path, capsys):
     assert "Micro-F1" in printed
     assert "empty predictions" in printed
     assert "The 3 worst labels" in printed
+    assert in_words("sklearn") in printed
+    assert main([*command, "--empty", "paper"]) == 0
+    assert in_words("paper") in capsys.readouterr().out
     assert picture.read_bytes().startswith(b"\x89PNG")
     picture.write_text("mine")
     assert main([*command, "--plot", str(picture)]) == 2

@@ -48,6 +48,46 @@ def test_texts_get_label_names_scores_and_probabilities(folder, capsys):
             assert answer["probabilities"][label] == pytest.approx(shares[row, column], abs=1e-4)
 
 
+class Screen(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stream", "shown"), [(Screen, r"a\x1b[31m b"), (io.StringIO, "a\x1b[31m b")]
+)
+def test_csv_on_a_terminal_does_not_steer_it(stream, shown, folder, monkeypatch):
+    """In a file or a pipe the texts stay what they are."""
+    out = stream()
+    monkeypatch.setattr("sys.stdout", out)
+    assert main(["predict", folder, "--csv", "a\x1b[31m b"]) == 0
+    rows = list(csv.reader(io.StringIO(out.getvalue())))
+    assert rows[1][0] == shown
+
+
+LONG = "x" * 5_000
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("data", "stats", LONG),
+        ("evaluate", LONG, "demo"),
+        ("compare", "--data", LONG),
+        ("predict", LONG, "a text"),
+        ("predict", "FOLDER", "--file", LONG),
+        ("train", LONG, "--out", "FOLDER-2"),
+    ],
+)
+def test_a_name_that_is_too_long_is_shortened_in_its_error(command, folder, capsys):
+    assert main([word.replace("FOLDER", folder) for word in command]) in (1, 2)
+    said = capsys.readouterr().err
+    assert said.startswith("zlpr: error: ")
+    assert len(said.splitlines()) == 1
+    assert "xxx" in said
+    assert len(said) < 500
+
+
 def test_standard_input_files_and_arguments_say_the_same(folder, tmp_path, capsys, monkeypatch):
     main(["predict", folder, *TEXTS])
     expected = capsys.readouterr().out

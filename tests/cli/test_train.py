@@ -16,6 +16,7 @@ from tests import many_labels
 from tests.processes import Command
 from zlpr.cli.main import main
 from zlpr.data import Columns, demo, load
+from zlpr.data.splits import small_parts
 from zlpr.metrics import evaluate
 from zlpr.metrics.table import in_words
 from zlpr.training import divide, linear_checkpoint
@@ -89,6 +90,22 @@ def test_many_labels_get_the_model_for_many_unless_another_is_named(tmp_path, ca
     capsys.readouterr()
     assert main([*train, "--out", str(tmp_path / "no"), "--neighbours", "3"]) == 2
     assert "model linear has no setting --neighbours; knn has" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_parts_that_are_too_small_are_said_with_their_number(form, file, tmp_path, capsys):
+    command = ["train", str(file), "--out", str(tmp_path / "model"), "--regularisation", "0.1"]
+    assert main([*command, *form]) == 0
+    printed = capsys.readouterr()
+    parts = divide(load(str(file)), None, 0)
+    notes = small_parts(len(parts.validation), len(parts.test))
+    assert len(notes) == 2
+    said = printed.err if form else printed.out
+    assert all(f"note: {note}\n" in said for note in notes)
+    if form:
+        about = json.loads(printed.out)["data"]
+        assert about["validation_samples"] == len(parts.validation)
+        assert about["test_samples"] == len(parts.test)
 
 
 @pytest.mark.parametrize("empty", ["sklearn", "paper"])
@@ -432,6 +449,7 @@ def test_a_checkpoint_that_is_refused_is_not_gone_on_with(file, tmp_path, capsys
     assert main(["train", str(file), "--out", str(out), "--regularisation", "0.1"]) == 2
     printed = capsys.readouterr()
     assert "holds checkpoints of another run" in printed.err
+    assert "discard them (zlpr train --restart)" in printed.err
     assert "going on" not in printed.out + printed.err
     command = ["train", str(file), "--out", str(out), "--regularisation", "0.1", "--restart"]
     assert main(command) == 0

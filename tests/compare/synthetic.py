@@ -95,7 +95,12 @@ def outcome(
             tuple(min(1.0, x + 0.05) for x in f1),
         ),
         reliability=Reliability(
-            None if loss in RANKING else bins, None if loss in RANKING else 0.08, bins, 0.02
+            raw=None if loss in RANKING else bins,
+            raw_error=None if loss in RANKING else 0.08,
+            calibrated=bins,
+            calibrated_error=0.02,
+            raw_label_error=None if loss in RANKING else 0.31,
+            calibrated_label_error=0.12,
         ),
         curves=(
             Curve("training loss: step", (1, 2, 3, 4, 5), tuple(2 / i for i in range(1, 6))),

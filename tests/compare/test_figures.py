@@ -77,8 +77,16 @@ def test_the_other_plots_come_in_pairs_and_name_the_losses(draw):
 
 def test_reliability_is_told_in_numbers_as_well():
     raw, calibrated = figures.reliability_plots([record(loss="bce")], TOY)
-    assert raw.description.endswith("Expected calibration error: bce 8.0\xa0%.")
-    assert calibrated.description.endswith("Expected calibration error: bce 2.0\xa0%.")
+    assert raw.description.endswith("near 0: bce 31.0\xa0% (8.0\xa0%).")
+    assert calibrated.description.endswith("near 0: bce 12.0\xa0% (2.0\xa0%).")
+
+
+def test_reliability_of_older_records_is_told_as_far_as_they_know_it():
+    made = record(loss="bce")
+    older = replace(made.done.reliability, raw_label_error=None, calibrated_label_error=None)
+    made = replace(made, outcome=replace(made.done, reliability=older))
+    raw, _ = figures.reliability_plots([made], TOY)
+    assert raw.description.endswith("near 0: bce –\xa0% (8.0\xa0%).")
 
 
 def test_what_was_not_recorded_is_not_drawn():

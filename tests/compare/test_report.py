@@ -1,4 +1,5 @@
 import csv
+import html
 import io
 import re
 from dataclasses import replace
@@ -24,6 +25,7 @@ from zlpr.compare.report import (
     warnings,
     write_report,
 )
+from zlpr.metrics.table import in_words
 
 RECORDS = tuple(grid(datasets=("GoEmotions", "toy")))
 SELECTION = Selection(RECORDS, 0, ())
@@ -157,6 +159,14 @@ def test_the_rules_of_choosing_are_stated():
     published = " ".join(method([record(split="published")]))
     assert "covers the initialisation alone" in published
     assert "8:1:1" not in published
+
+
+@pytest.mark.parametrize("empty", ["sklearn", "paper"])
+def test_every_form_says_how_empty_cases_count(empty):
+    made = tuple(replace(one, settings=replace(one.settings, empty=empty)) for one in SMALL)
+    selection, sentence = Selection(made, 0, ()), in_words(empty)
+    for text in (html_report(selection), markdown_report(selection)):
+        assert sentence in " ".join(html.unescape(text).split())
 
 
 def trained_once(**changes):

@@ -76,8 +76,8 @@ def _draw_reliability(axes: Any, curve: "ReliabilityCurve") -> None:
     )
     axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="predicted probability", ylabel="observed share")
     axes.set_aspect("equal")
-    error = 100 * curve.expected_calibration_error
-    axes.set_title(f"Reliability, calibration error {error:.1f} %\n(area: number of decisions)")
+    error = 100 * curve.label_calibration_error
+    axes.set_title(f"Reliability, error by label {error:.1f} %\n(area: number of decisions)")
     axes.annotate(
         "perfectly calibrated", (0.98, 0.98), ha="right", va="top", rotation=45, color=GREY
     )

@@ -28,6 +28,9 @@ from zlpr.cli._parser import Parser
 READER_LEFT = 141
 """The exit code where the reader of the output left early: 128 + SIGPIPE, as shells report it."""
 
+_LONGEST_NAME = 200
+"""Characters of a path that a message shows whole."""
+
 
 class CommandModule(Protocol):
     """What a command's file must hold."""
@@ -191,8 +194,14 @@ def _fail_to_write(trouble: OSError) -> int:
     """Name the file; a reader that left is told nothing, for it asked for no more."""
     if isinstance(trouble, BrokenPipeError):
         return READER_LEFT
-    where = f"{trouble.filename}: " if trouble.filename else ""
+    where = f"{_shortened(str(trouble.filename))}: " if trouble.filename else ""
     return _fail(f"{where}{trouble.strerror or trouble}", trouble, code=1)
+
+
+def _shortened(name: str) -> str:
+    """A path that can stand in one line; where names are too long, that is what is wrong."""
+    half = _LONGEST_NAME // 2
+    return name if len(name) <= _LONGEST_NAME else f"{name[:half]}…{name[-half:]}"
 
 
 def _describe_encoding(trouble: UnicodeEncodeError) -> str:

@@ -4,6 +4,7 @@ import argparse
 import os
 import shlex
 import shutil
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -118,14 +119,13 @@ def run(args: argparse.Namespace) -> None:
         config = _config(args, parts)
         check_settings(parts.train, config)
         trainer = trainer_of(config.model, workers)  # which refuses workers it has no use for
-        if first and not args.json:
-            _describe(parts, refit=getattr(config, "refit", False))
+        if first:
+            for line in _description(parts, refit=getattr(config, "refit", False)):
+                say(line, error=args.json)
             if args.model == AUTO_MODEL:
-                say(f"model: {config.model} (--model takes another)")
-            for note in parts.check():
-                say(f"  note: {note}")
-            for note in trainer.advice(parts.train, config):
-                say(f"  note: {for_terminal(note)}")
+                say(f"model: {config.model} (--model takes another)", error=args.json)
+            for note in (*parts.check(), *trainer.advice(parts.train, config)):
+                say(f"  note: {for_terminal(note)}", error=args.json)
         checkpoint, resumed = _checkpoint(out, args, first)
         quiet = args.json or not first
         with training_progress(config.choice_metric, resumed, quiet=quiet) as progress:
@@ -218,7 +218,7 @@ def _checkpoint(out: Path, args: argparse.Namespace, first: bool) -> tuple[Path,
     return checkpoint, ""
 
 
-def _describe(parts: "Parts", *, refit: bool) -> None:
+def _description(parts: "Parts", *, refit: bool) -> Iterator[str]:
     """What was understood of the data, for a model whose last fit has both parts or one."""
     import numpy as np
 
@@ -227,32 +227,32 @@ def _describe(parts: "Parts", *, refit: bool) -> None:
     tested = "" if test is None else f" and {counted(len(test), 'test sample')}"
     sizes += tested or " samples, no test part"
     counts = np.asarray(train.labels.sum(axis=0))
-    say(f"data: {for_terminal(train.name) or 'unnamed'}, {sizes}")
+    yield f"data: {for_terminal(train.name) or 'unnamed'}, {sizes}"
     if train.texts is None:
-        say(f"inputs: {counted(train.inputs.shape[1], 'feature')} per sample")
+        yield f"inputs: {counted(train.inputs.shape[1], 'feature')} per sample"
     else:
         words = float(np.mean([len(text.split()) for text in train.texts[:10_000]]))
         empty = sum(not text.strip() for text in train.texts)
         note = f", {empty:,} of them empty" if empty else ""
-        say(f"inputs: texts of {words:.1f} words on average{note}")
+        yield f"inputs: texts of {words:.1f} words on average{note}"
         if not any(map(str.isalpha, "".join(train.texts[:1_000]))):
-            say(
+            yield (
                 "  note: the texts hold no letters; numbers are better given as features, "
                 "with --features-columns, or in an svm or ARFF file"
             )
     without = int((np.diff(train.labels.indptr) == 0).sum())
-    say(
+    yield (
         f"labels: {train.num_labels:,}, {train.labels.nnz / len(train):.2f} per sample, "
         f"{counted(without, 'training sample')} without any"
     )
-    say(f"  most frequent: {_listed(train, np.argsort(-counts, kind='stable')[:5], counts)}")
+    yield f"  most frequent: {_listed(train, np.argsort(-counts, kind='stable')[:5], counts)}"
     if train.hierarchy is not None:
         below = sum(name in train.hierarchy.parents for name in train.label_names)
-        say(f"hierarchy: {below:,} of {counted(train.num_labels, 'label')} have parents")
+        yield f"hierarchy: {below:,} of {counted(train.num_labels, 'label')} have parents"
     always = np.flatnonzero(counts == len(train))
     if len(always):
         these = "this label" if len(always) == 1 else "these labels"
-        say(
+        yield (
             f"  note: every training sample has {these}, which leaves nothing to learn: "
             f"{_listed(train, always[:5], None)}{', …' if len(always) > 5 else ''}"
         )
@@ -263,7 +263,7 @@ def _describe(parts: "Parts", *, refit: bool) -> None:
     ):
         columns = np.flatnonzero(absent)
         if len(columns):
-            say(
+            yield (
                 f"  note: {counted(len(columns), 'label has', 'labels have')} no training sample "
                 f"{what}: {_listed(train, columns[:5], None)}{', …' if len(columns) > 5 else ''}"
             )
@@ -280,6 +280,7 @@ def _summary(result: "FitResult", config: "TrainingConfig", out: Path) -> dict[s
     return {
         "folder": str(out),
         "empty": config.convention,
+        "data": dict(result.model.record.data),
         "metrics": result.figures,
         "chosen": dict(result.chosen),
         "decoding": result.model.decoder.to_config(),

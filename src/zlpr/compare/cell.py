@@ -457,6 +457,8 @@ def _reliability(loss: str, chosen: decoding.ProbabilityChoice, test: ScoredPart
         calibrated=_filled_bins(calibrated),
         calibrated_error=calibrated.expected_calibration_error,
         by=chosen.name,
+        raw_label_error=None if raw is None else raw.label_calibration_error,
+        calibrated_label_error=calibrated.label_calibration_error,
     )
 
 

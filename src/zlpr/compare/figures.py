@@ -388,8 +388,12 @@ def _reliability_plot(
         bins = None if reliability is None else getattr(reliability, name)
         if bins:
             lines[record.settings.loss.label] = bins
-            error = getattr(reliability, f"{name}_error")
-            errors.append(f"{record.settings.loss.label} {100 * error:.1f}\N{NO-BREAK SPACE}%")
+            by_label, error = (
+                getattr(reliability, f"{name}_{x}") for x in ("label_error", "error")
+            )
+            percent = ["–" if x is None else f"{100 * x:.1f}" for x in (by_label, error)]
+            told = "{}\N{NO-BREAK SPACE}% ({}\N{NO-BREAK SPACE}%)".format(*percent)
+            errors.append(f"{record.settings.loss.label} {told}")
     if not lines:
         return None
     figure, axes = _axes(3.4)
@@ -407,7 +411,8 @@ def _reliability_plot(
         figure,
         f"Reliability on {contest}, {title}",
         "Predicted probabilities against how often they came true; the diagonal is perfect. "
-        f"Expected calibration error: {', '.join(errors)}.",
+        "Mean distance from it, by labels that were true or announced, and in brackets over all "
+        f"cells, most of which are near 0: {', '.join(errors)}.",
     )
 
 

@@ -178,8 +178,10 @@ class Reliability:
 
     `raw` holds the loss's own link, `sigma(link_scale * score)`, absent for losses that only
     rank; `calibrated` the probabilities that a user of the model sees. The errors are expected
-    calibration errors, the count-weighted mean of `|predicted - observed|`. `by` says what made the
-    latter, the calibrator or the marginals of `label_sets`.
+    calibration errors, the count-weighted mean of `|predicted - observed|`; those by label weigh by
+    the labels that were true or announced, so that cells near 0 do not swamp them (None in records
+    that do not say). `by` says what made the latter, the calibrator or the marginals of
+    `label_sets`.
     """
 
     raw: tuple[ReliabilityBin, ...] | None
@@ -187,6 +189,8 @@ class Reliability:
     calibrated: tuple[ReliabilityBin, ...]
     calibrated_error: float
     by: str = "calibrator"
+    raw_label_error: float | None = None
+    calibrated_label_error: float | None = None
 
 
 @dataclass(frozen=True)

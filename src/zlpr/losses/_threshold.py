@@ -17,8 +17,9 @@ def subtract_threshold(scores: Tensor, threshold: Weight) -> Tensor:
     allowed = ((), scores.shape[-1:], (*scores.shape[:-1], 1), scores.shape)
     if threshold.shape not in allowed:
         raise ValueError(
-            f"threshold must be a number or have the shape {tuple(scores.shape[-1:])} (per label) "
-            f"or {(*scores.shape[:-1], 1)} (per sample), got {tuple(threshold.shape)}"
+            f"threshold must be a number or have the shape {tuple(scores.shape[-1:])} (per label), "
+            f"{(*scores.shape[:-1], 1)} (per sample) or {tuple(scores.shape)} (of both), got "
+            f"{tuple(threshold.shape)}"
         )
     return scores.to(working_dtype(scores)) - threshold
 

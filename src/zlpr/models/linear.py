@@ -146,8 +146,9 @@ def load_layer(
     tensors = load_file(folder / WEIGHTS)
     weight, bias, means = tensors["weight"], tensors["bias"], tensors.get("means")
     expected = (config["num_features"], len(shared["label_names"]))
-    if weight.shape != expected or bias.shape != expected[1:]:
-        raise UserError(f"{folder / WEIGHTS}: weights of shape {weight.shape}, expected {expected}")
+    for name, tensor, shape in (("weights", weight, expected), ("biases", bias, expected[1:])):
+        if tensor.shape != shape:
+            raise UserError(f"{folder / WEIGHTS}: {name} of shape {tensor.shape}, expected {shape}")
     if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
         raise UserError(f"{folder / WEIGHTS}: a weight is not a finite number")
     if means is not None and (means.shape != expected[:1] or not np.isfinite(means).all()):
