@@ -92,3 +92,18 @@ def test_features_are_asked_for():
         rule(scores, features=np.ones((40, 2)))
     with pytest.raises(UserError, match=r"features has shape \(39, 3\), expected \(40, columns\)"):
         rule(scores, features=np.ones((39, 3)))
+
+
+@pytest.mark.parametrize("rule", [LabelCount, FeatureCount])
+def test_a_score_of_infinity_stands_with_the_highest(rule):
+    """Not with the lowest: a probability of 1 has such log-odds."""
+    generator = np.random.default_rng(5)
+    counts = generator.integers(1, 4, size=(600, 1))
+    true = generator.permuted(np.tile(np.arange(8), (600, 1)), axis=1) < counts
+    scores = 4.0 * true + generator.normal(scale=0.5, size=true.shape)
+    certain = scores.copy()
+    rows = np.flatnonzero(generator.random(600) < 0.5)
+    certain[rows, scores[rows].argmax(axis=1)] = np.inf
+    kept = [{"features": x} if rule is FeatureCount else {} for x in (counts[:300], counts[300:])]
+    fitted = rule().fit(true[:300], certain[:300], "example_f1", **kept[0])
+    assert metrics.example_f1(true[300:], fitted(certain[300:], **kept[1])) > 0.97

@@ -238,3 +238,15 @@ def test_unfitted_and_other_labels():
         LabelSets().fit(true, scores)(scores[:, :5])
     with pytest.raises(UserError, match="train_labels has 5 labels, y_score has 6"):
         LabelSets().fit(true, scores, train_labels=true[:, :5])
+
+
+@pytest.mark.parametrize("metric", DECISION_METRICS)
+def test_automatic_precision_changes_no_decision(metric):
+    generator = np.random.default_rng(0)
+    true = generator.random((400, 12)) < 0.2
+    scores = (2.0 * true - 1 + generator.normal(size=true.shape)).astype(np.float32)
+    usual = LabelSets().fit(true[:200], scores[:200], metric)
+    decided = usual(scores[200:])
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert (usual(scores[200:]) == decided).all()
+        assert (LabelSets().fit(true[:200], scores[:200], metric)(scores[200:]) == decided).all()

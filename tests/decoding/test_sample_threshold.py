@@ -47,10 +47,11 @@ def test_many_columns_of_chance_cost_little():
     assert metrics.micro_f1(fresh, told) > metrics.micro_f1(fresh, plain) - 0.02
 
 
-def test_the_aim_is_the_cut_with_the_fewest_errors():
+@pytest.mark.parametrize("step", [0.1, 1.0])
+def test_the_aim_is_the_cut_with_the_fewest_errors(step):
     generator = np.random.default_rng(3)
     scores, true = generator.normal(size=(200, 5)), generator.random((200, 5)) < 0.4
-    aims = _least_errors(scores, true)
+    aims = _least_errors(scores, true, step)
     errors = ((scores > aims[:, None]) != true).sum(axis=1)
     cuts = np.concatenate([scores, np.full((200, 1), -np.inf)], axis=1)
     tried = ((scores[:, None] > cuts[:, :, None]) != true[:, None]).sum(axis=2)
@@ -97,3 +98,18 @@ def test_a_sample_is_decided_alike_alone_and_among_others(rule, share):
         fitted = rule().fit(true, scores)
         alone = np.concatenate([fitted(scores[row : row + 1]) for row in range(9)])
         assert np.array_equal(alone, fitted(scores)), seed
+
+
+@pytest.mark.parametrize("rule", [SampleThreshold, FeatureThreshold])
+@pytest.mark.parametrize(("scale", "offset"), [(1e-3, 0.0), (0.03, 5.0), (1e4, 0.0), (1e8, -1e8)])
+def test_scores_in_other_units_are_decided_alike(rule, scale, offset):
+    """Some samples have no label, and some all: no score tells how far off their cut is."""
+    generator = np.random.default_rng(11)
+    true = generator.random((600, 7)) < 0.3
+    true[::9], true[::10] = False, True
+    scores = generator.normal(size=(600, 1)) + 3 * true + 0.7 * generator.normal(size=true.shape)
+    kept = {"features": scores[:, :1]} if rule is FeatureThreshold else {}
+    usual = rule().fit(true, scores, "example_f1", **kept)(scores, **kept)
+    other = scale * scores + offset
+    decided = rule().fit(true, other, "example_f1", **kept)(other, **kept)
+    assert (decided == usual).mean() > 0.999

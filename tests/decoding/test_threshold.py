@@ -170,3 +170,25 @@ def test_sparse_truth_and_tensors_fit_alike():
         sparse.csr_array(case.true), torch.from_numpy(case.scores)
     )
     assert dense == other
+
+
+@pytest.mark.parametrize("empty", ["paper", "sklearn"])
+@pytest.mark.parametrize("metric", DECISION_METRICS)
+@pytest.mark.parametrize("seed", range(6))
+def test_no_finite_threshold_is_better_where_scores_are_infinite(metric, empty, seed, recwarn):
+    """A score of +inf is above all of them: nothing may be predicted nowhere."""
+    generator = np.random.default_rng(seed)
+    true = generator.random((5, 3)) < 0.3
+    scores = generator.choice([-np.inf, -1.0, 0.5, 2.0, np.inf], size=(5, 3))
+    finite = [-5.0, -0.5, 1.0, 5.0]
+    rule = Threshold().fit(true, scores, metric, empty=empty)
+    best = max(goodness(metric, true, scores > cut, empty) for cut in finite)
+    assert goodness(metric, true, rule(scores), empty) == pytest.approx(best, abs=1e-9)
+    if metric in ("micro_f1", "macro_f1", "weighted_f1", "hamming_loss"):
+        own = PerLabelThreshold(min_positives=1).fit(true, scores, metric, empty=empty)
+        rare = ~(true & (scores > -np.inf)).any(axis=0)  # which take the shared threshold
+        each = [[own.thresholds[i]] if rare[i] else finite for i in range(3)]
+        cuts = itertools.product(*each)
+        best = max(goodness(metric, true, scores > np.array(cut), empty) for cut in cuts)
+        assert goodness(metric, true, own(scores), empty) == pytest.approx(best, abs=1e-9)
+    assert not recwarn.list

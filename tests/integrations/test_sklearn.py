@@ -198,6 +198,17 @@ def test_a_stored_zero_is_no_label(loss):
     assert stored.nnz == y.size
 
 
+@pytest.mark.parametrize("make", [sparse.coo_matrix, sparse.coo_array, sparse.csc_matrix])
+def test_samples_of_no_weight_are_left_out_of_every_kind_of_matrix(make):
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(60, 3))
+    y = (X > 0).astype(int)
+    weight = np.append(0.0, np.ones(59))
+    weighted = MultiLabelClassifier(decode="zero").fit(X, make(y), sample_weight=weight)
+    without = MultiLabelClassifier(decode="zero").fit(X[1:], make(y[1:]))
+    np.testing.assert_allclose(weighted.coef_, without.coef_)
+
+
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array, lambda y: y.astype(float)])
 def test_an_indicator_of_other_numbers_than_0_and_1_is_refused(numbers, make):
     X, y = numbers

@@ -137,6 +137,15 @@ def test_soft_targets_mix_the_two_cases(name: str) -> None:
     torch.testing.assert_close(mixed, expected)
 
 
+def test_splc_is_of_the_scores_type_whatever_the_default() -> None:
+    scores, targets = torch.tensor([[0.2, 0.5]]), torch.tensor([[1, 0]])
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert losses.splc_loss(scores, targets).dtype == torch.float32
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
 def test_splc_leaves_given_labels_and_the_first_epoch_alone() -> None:
     scores, targets = scores_and_targets()
     plain = losses.splc_loss(scores, targets, correct=False, reduction="none")

@@ -474,6 +474,18 @@ def test_a_function_of_ranks_is_given_those_of_all_labels() -> None:
     assert seen[0].tolist() == [[6, 5, 4, 3, 2, 1]] * 2
 
 
+@pytest.mark.parametrize("name", ["label_weight", "pos_weight"])
+@pytest.mark.parametrize("loss", [losses.ranking_loss, losses.warp_loss])
+def test_a_weight_that_would_get_no_gradient_is_refused(loss, name: str) -> None:  # type: ignore[no-untyped-def]
+    scores, targets = scores_and_targets()
+    weight = torch.ones(scores.shape[-1], requires_grad=True)
+    with pytest.raises(ValueError, match="get no gradient here; detach them"):
+        loss(scores, targets, **{name: weight})
+    with torch.no_grad():
+        value = loss(scores, targets, **{name: weight})
+    assert value == loss(scores, targets)
+
+
 def test_warp_refuses_a_weight_that_is_none() -> None:
     scores, targets = scores_and_targets()
     with pytest.raises(ValueError, match="rank_weight must be one of 'identity', 'harmonic'"):

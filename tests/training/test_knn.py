@@ -1,7 +1,10 @@
 """ML-kNN as it is trained."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy import sparse
 
 from tests.models import modes
 from zlpr._errors import UserError
@@ -27,3 +30,12 @@ def test_more_neighbours_than_samples_are_refused() -> None:
         fit(train, validation, TrainingConfig(model="knn", neighbours=160))
     with pytest.raises(UserError, match="smoothing 0: expected a number above 0"):
         TrainingConfig(model="knn", smoothing=0)
+
+
+def test_a_sparse_matrix_of_the_same_features_gets_the_same_answer() -> None:
+    train, validation, test = modes.parts()
+    shifted = [replace(part, features=part.features + 50) for part in (train, validation, test)]
+    model = fit(*shifted[:2], TrainingConfig(model="knn")).model
+    given = shifted[2].features
+    scores = model.predict_scores(given)
+    np.testing.assert_allclose(model.predict_scores(sparse.csr_array(given)), scores, atol=1e-5)

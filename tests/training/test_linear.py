@@ -331,6 +331,47 @@ def test_features_that_cannot_be_used_are_named():
         fit(data(texts=["x"] * 3), good, TrainingConfig())
 
 
+@pytest.mark.parametrize("kind", ["linear", "powerset", "chain", "knn"])
+@pytest.mark.parametrize("is_sparse", [(False, True), (True, False)])
+def test_parts_may_be_dense_and_sparse(kind, is_sparse):
+    """What is scaled by the training part is scaled alike, however its zeros are kept."""
+    generator = np.random.default_rng(7)
+    features = generator.poisson(3, (220, 4)).astype(np.float32) + np.float32([0, 50, 3, 100])
+    labels = sparse.csr_array(np.stack([features[:, 0] > 3, features[:, 2] > 6], axis=1))
+
+    def part(rows, as_sparse):
+        given = sparse.csr_array(features[rows]) if as_sparse else features[rows]
+        return Dataset(labels=labels[rows], label_names=("a", "b"), features=given)
+
+    config = TrainingConfig.of({"model": kind, "decode": "zero"})
+    rows = slice(0, 150), slice(150, 220)
+    mixed = fit(*map(part, rows, is_sparse), config)
+    alike = fit(*(part(each, is_sparse[0]) for each in rows), config)
+    assert mixed.chosen == alike.chosen
+    assert mixed.figures["validation"] == alike.figures["validation"]
+
+
+def test_features_that_single_precision_cannot_tell_apart_are_refused():
+    """Their figures would be of other features than the model is given later."""
+    generator = np.random.default_rng(0)
+    labels = sparse.csr_array(np.eye(3, dtype=bool)[generator.integers(3, size=60)])
+    near = generator.normal(size=(60, 300))
+    far = near.copy()
+    far[:, 290] += 1e7
+    with pytest.raises(UserError, match=r"feature 290 .* is about 1e\+07, give or take [01]"):
+        extract_features(*_parts_of(labels, far))
+    far[:, 290] = 1e7 / 3  # a constant is only that
+    extract_features(*_parts_of(labels, far))
+    near[:, 290] += 1e4
+    extract_features(*_parts_of(labels, near))
+
+
+def _parts_of(labels, features):
+    names = ("a", "b", "c")
+    data = Dataset(labels=labels, label_names=names, features=features)
+    return data.select(range(40)), data.select(range(40, 60))
+
+
 def test_threads_and_the_global_generator_are_left_alone():
     train, validation, _ = fitted.parts()
     torch.manual_seed(3)

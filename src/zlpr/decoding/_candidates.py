@@ -149,7 +149,8 @@ class _BestSeen:
 
 def _best_seen(logits: Tensor, seen: SeenSets) -> _BestSeen:
     """Rank the seen sets by their log odds plus the logarithm of their count."""
-    fit = torch.addmm(seen.how_often.log().float(), logits.float(), seen.columns)
+    with torch.autocast("cpu", enabled=False):  # in bfloat16 others would be best
+        fit = torch.addmm(seen.how_often.log().float(), logits.float(), seen.columns)
     values, indices = _first(fit, min(SEEN, fit.shape[1]))
     return _BestSeen(fit, indices, values[:, -1:])
 

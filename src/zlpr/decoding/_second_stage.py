@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from zlpr._errors import UserError
 from zlpr.decoding._feature_columns import MOST_COLUMNS, check_columns, columns_of
-from zlpr.decoding._rule import Rule, Validation, check_numbers
+from zlpr.decoding._rule import FloatArray, Rule, Validation, check_numbers
 
 Values = NDArray[np.float64]
 
@@ -78,3 +78,12 @@ class ReadsFeatures(SecondStage):
 
     def _width(self) -> int:
         return super()._width() + min(self.columns, MOST_COLUMNS)
+
+
+def bounded(scores: FloatArray) -> FloatArray:
+    """Scores with the sample's nearest finite one for each that is infinite; 0 where none is."""
+    finite = np.isfinite(scores)
+    low = np.min(scores, axis=1, where=finite, initial=np.inf, keepdims=True)
+    high = np.max(scores, axis=1, where=finite, initial=-np.inf, keepdims=True)
+    none = ~finite.any(axis=1, keepdims=True)
+    return np.clip(scores, np.where(none, 0, low), np.where(none, 0, high))

@@ -129,7 +129,7 @@ class SeenSets:
     @cached_property
     def label_counts(self) -> Tensor:
         """Samples of each label, shape (labels,)."""
-        return (self.how_often.float() @ self.columns.T).double()
+        return single_precision_product(self.how_often.float(), self.columns.T).double()
 
     @cached_property
     def size_log_chances(self) -> Tensor:
@@ -149,7 +149,8 @@ class SeenSets:
         """Smoothed log ratio of seen to expected pairs, float64 (L, L), 0 on the diagonal."""
         if self.num_labels > MOST_TABULATED:
             return None
-        together = ((self.columns * self.how_often.float()) @ self.columns.T).double()
+        counted = self.columns * self.how_often.float()
+        together = single_precision_product(counted, self.columns.T).double()
         chance = (self.label_counts + 0.5) / (self.total + 1)
         expected = chance[:, None] * chance * self.total
         return ((together + 1) / (expected + 1)).log().fill_diagonal_(0.0)
@@ -209,3 +210,9 @@ def _check_set(labels: Any, num_labels: int) -> None:
         raise UserError(
             f"a seen label set must ascend within 0 to {num_labels - 1}: {labels!r:.60}"
         )
+
+
+def single_precision_product(one: Tensor, other: Tensor) -> Tensor:
+    """Of matrices in float32, under automatic mixed precision too: decisions hang on the digits."""
+    with torch.autocast("cpu", enabled=False):
+        return one @ other

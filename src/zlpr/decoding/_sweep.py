@@ -105,7 +105,7 @@ def _lowest_useful_score(objective: Objective) -> Any:
     cells, true = data.scores.size, max(1, int(data.true.sum()))
     kept = np.unique(np.minimum(true * 2 ** np.arange(63 - true.bit_length()), cells))
     levels = np.partition(data.scores, cells - kept, axis=None)[cells - kept]
-    best = objective.nothing()
+    best = -np.inf if np.isposinf(data.scores).any() else objective.nothing()
     for level in levels:
         if level == -np.inf:
             return level
@@ -160,6 +160,8 @@ def set_values(data: Validation, hits: Counts, predicted: Counts, sizes: Counts)
 def choose(descending: FloatArray, values: Values, nothing: float) -> Cut:
     """Pick the best cut of a sweep; among equals the one that predicts least.
 
+    Cuts are finite, so that a score of +inf is above all of them.
+
     Args:
         descending: scores from high to low, shape (cells,).
         values: the metric once each cell and those before it are predicted, shape (cells,).
@@ -167,7 +169,7 @@ def choose(descending: FloatArray, values: Values, nothing: float) -> Cut:
     """
     ends = np.flatnonzero(np.append(descending[:-1] != descending[1:], True))
     best = int(ends[np.argmax(values[ends])])
-    if nothing >= values[best]:
+    if nothing >= values[best] and descending[0] < np.inf:
         return Cut(float(finite(descending[0])), nothing)
     below = descending[best + 1] if best + 1 < len(descending) else -np.inf
     return Cut(float(between(below, descending[best])), float(values[best]))
@@ -177,7 +179,8 @@ def between(below: Any, above: Any) -> Any:
     """Finite numbers c with below <= c < above, halfway where that exists in their own type."""
     above = np.asarray(above)
     below = np.asarray(below, dtype=above.dtype)
-    middle = below / 2 + above / 2
+    with np.errstate(invalid="ignore"):  # between two infinities there is no middle
+        middle = below / 2 + above / 2
     inside = np.isfinite(middle) & (below <= middle) & (middle < above)
     lowest = np.asarray(-np.inf, dtype=above.dtype)
     edge = np.where(np.isfinite(below), below, finite(np.nextafter(above, lowest)))

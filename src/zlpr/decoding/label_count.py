@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from zlpr.decoding._feature_columns import condense, moments
 from zlpr.decoding._logistic import logistic_regression
 from zlpr.decoding._rule import BoolArray, Features, FloatArray, Validation, check_number
-from zlpr.decoding._second_stage import ReadsFeatures, SecondStage
+from zlpr.decoding._second_stage import ReadsFeatures, SecondStage, bounded
 from zlpr.decoding._shortlist import Shortlist
 from zlpr.decoding._sweep import best_cut, predicted_above
 from zlpr.decoding.top_k import top_labels
@@ -148,14 +148,11 @@ class FeatureCount(ReadsFeatures, LabelCount):
 def _descending(scores: FloatArray, count: int) -> tuple[NDArray[np.int64], Values]:
     """The `count` + 1 labels with the highest scores, best first, and their scores.
 
-    A score of -inf counts as the sample's lowest finite one; a missing last score as equal to
+    Infinite scores count as the sample's nearest finite ones; a missing last score as equal to
     the one before it.
     """
     order = top_labels(scores, count + 1)
-    finite = np.isfinite(scores)
-    lowest = np.min(scores, axis=1, where=finite, initial=np.inf, keepdims=True)
-    top = np.take_along_axis(scores, order, axis=1)
-    top = np.where(np.isfinite(top), top, np.where(np.isfinite(lowest), lowest, 0.0))
+    top = np.take_along_axis(bounded(scores), order, axis=1)
     if top.shape[1] == count:
         top = np.concatenate([top, top[:, -1:]], axis=1)
     return order, top.astype(np.float64)

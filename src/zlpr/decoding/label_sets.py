@@ -18,6 +18,7 @@ from zlpr.decoding._rule import (
     Validation,
     check_metric,
 )
+from zlpr.decoding._seen_sets import single_precision_product
 from zlpr.decoding._shortlist import Shortlist
 from zlpr.decoding.set_posterior import Posterior, SetPosterior
 from zlpr.decoding.threshold import PerLabelThreshold, Threshold
@@ -211,9 +212,9 @@ def _expected_jaccard(decisions: Tensor, sets: Tensor, chances: Tensor, empty: E
     """
     decisions, sets, chances = decisions.float(), sets.float(), chances.float()
     taken, sizes = decisions.sum(2), sets.sum(2)
-    both = decisions @ sets.mT
+    both = single_precision_product(decisions, sets.mT)
     either = (taken[:, :, None] + sizes[:, None]).sub_(both).clamp_(min=1)
-    values = (both.div_(either) @ chances[:, :, None]).squeeze(2)
+    values = single_precision_product(both.div_(either), chances[:, :, None]).squeeze(2)
     if empty == "paper":
         values += (taken == 0) * (chances * (sizes == 0)).sum(1, keepdim=True)
     return values

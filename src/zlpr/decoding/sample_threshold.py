@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from zlpr.decoding._feature_columns import condense, moments
 from zlpr.decoding._rule import BoolArray, Features, FloatArray, Validation, check_number
-from zlpr.decoding._second_stage import ReadsFeatures, SecondStage
+from zlpr.decoding._second_stage import ReadsFeatures, SecondStage, bounded
 from zlpr.decoding._shortlist import Shortlist
 from zlpr.decoding._sweep import best_cut, predicted_above
 from zlpr.decoding.top_k import top_labels
@@ -23,6 +23,9 @@ Values = NDArray[np.float64]
 SHOWN = 8
 """Highest scores that the threshold depends on."""
 SUMMARY = SHOWN + 3
+STEPS = (0.1, 1.0)
+"""Standard deviations of a sample's scores from its last one to a cut beyond all of them: how far
+that should be the scores do not say, so both are tried."""
 
 
 @dataclass
@@ -67,11 +70,17 @@ class SampleThreshold(SecondStage):
         design = np.concatenate([(inputs - mean) / scale, np.ones((len(inputs), 1))], axis=1)
         penalty = np.diag(np.append(np.ones(design.shape[1] - 1), 1e-9))
         told = np.isfinite(data.scores).any(axis=1)  # without a finite score no threshold is best
-        design, aims = design[told], _least_errors(data.scores[told], data.true[told])
-        weights = np.linalg.solve(design.T @ design + penalty, design.T @ aims)
-        self.weights, self.mean, self.scale = weights.tolist(), mean.tolist(), scale.tolist()
-        above = data.scores - self._linear(inputs)[:, None]
-        self.offset = best_cut(replace(data, scores=above)).cut
+        design = design[told]
+        self.mean, self.scale = mean.tolist(), scale.tolist()
+        found = []
+        for step in STEPS:
+            aims = _least_errors(data.scores[told], data.true[told], step)
+            weights = np.linalg.solve(design.T @ design + penalty, design.T @ aims)
+            self.weights = weights.tolist()
+            above = data.scores - self._linear(inputs)[:, None]
+            found.append((best_cut(replace(data, scores=above)), self.weights))
+        best, self.weights = max(found, key=lambda one: one[0].value)
+        self.offset = best.cut
 
     def decide(
         self,
@@ -121,39 +130,63 @@ def _summary(scores: FloatArray) -> Values:
     with fewer labels than are shown, the last is repeated.
     """
     scores = np.ascontiguousarray(scores)  # whose rows are summed alike, few or many
-    finite = np.isfinite(scores)
-    low = np.min(scores, axis=1, where=finite, initial=np.inf, keepdims=True)
-    high = np.max(scores, axis=1, where=finite, initial=-np.inf, keepdims=True)
-    none = ~finite.any(axis=1, keepdims=True)
-    bounded = np.clip(scores, np.where(none, 0, low), np.where(none, 0, high)).astype(np.float64)
-    top = np.take_along_axis(bounded, top_labels(bounded, SHOWN), axis=1)
+    known_scores = bounded(scores).astype(np.float64)
+    top = np.take_along_axis(known_scores, top_labels(known_scores, SHOWN), axis=1)
     top = np.pad(top, ((0, 0), (0, SHOWN - top.shape[1])), mode="edge")
     possible = scores > -np.inf
     known = np.maximum(np.count_nonzero(possible, axis=1), 1)
-    mean = (bounded * possible).sum(axis=1) / known
-    deviation = np.sqrt((((bounded - mean[:, None]) * possible) ** 2).sum(axis=1) / known)
+    mean = (known_scores * possible).sum(axis=1) / known
+    deviation = np.sqrt((((known_scores - mean[:, None]) * possible) ** 2).sum(axis=1) / known)
     averages = [top.mean(axis=1), mean, deviation]
     return np.concatenate([top, np.stack(averages, axis=1)], axis=1)
 
 
-def _least_errors(scores: FloatArray, true: BoolArray) -> Values:
+def _least_errors(scores: FloatArray, true: BoolArray, step: float) -> Values:
     """Halfway between the scores where cutting costs the fewest errors, shape (samples,).
 
-    Every sample has a finite score; infinite ones count as 1 beyond its nearest finite one.
+    Every sample has a finite score; infinite ones count as a step beyond its nearest finite one,
+    and so does the cut above or below all of them.
+
+    Args:
+        scores: shape (samples, labels).
+        true: likewise.
+        step: in units of how much the scores of a sample differ, so that scores in other units are
+            cut alike.
     """
     possible, finite = scores > -np.inf, np.isfinite(scores)
-    limited = np.clip(scores.astype(np.float64), -1e6, 1e6)
-    lowest = np.min(limited, axis=1, where=finite, initial=1e6, keepdims=True)
-    highest = np.max(limited, axis=1, where=finite, initial=-1e6, keepdims=True)
-    bounded = np.where(finite, limited, np.where(possible, highest + 1, lowest - 1))
-    order = np.argsort(-bounded, axis=1, kind="stable")
-    ranked = np.take_along_axis(bounded, order, axis=1)
+    middle, spread = _spread(scores, finite)
+    limited = np.clip(scores.astype(np.float64), middle - 1e6 * spread, middle + 1e6 * spread)
+    step *= spread
+    nearest = bounded(np.where(finite, limited, scores))
+    beyond = np.where(finite, 0.0, np.where(possible, step, -step))
+    ranked = nearest + beyond
+    order = np.argsort(-ranked, axis=1, kind="stable")
+    ranked = np.take_along_axis(ranked, order, axis=1)
     hits = np.take_along_axis(true & possible, order, axis=1)
     # Taking the first k is wrong on the false ones among them and on the true ones after them.
     errors = np.cumsum(1 - 2 * hits.astype(np.int64), axis=1)
     errors = np.concatenate([np.zeros((len(errors), 1), dtype=np.int64), errors], axis=1)
     best = np.argmin(errors, axis=1)
-    padded = np.concatenate([ranked[:, :1] + 1, ranked, ranked[:, -1:] - 1], axis=1)
+    padded = np.concatenate([ranked[:, :1] + step, ranked, ranked[:, -1:] - step], axis=1)
     rows = np.arange(len(padded))
-    middle: Values = (padded[rows, best] + padded[rows, best + 1]) / 2
-    return middle
+    halfway: Values = (padded[rows, best] + padded[rows, best + 1]) / 2
+    return halfway
+
+
+def _spread(scores: FloatArray, finite: BoolArray) -> tuple[float, float]:
+    """The median of all finite scores, and by how much those of a sample differ, above 0.
+
+    That is the median of the samples' standard deviations, or of all scores' distances from their
+    median where samples have but one score each, or equal ones.
+    """
+    if not finite.any():
+        return 0.0, 1.0
+    middle = float(np.median(scores[finite]))
+    known = np.maximum(np.count_nonzero(finite, axis=1), 1)
+    centred = np.where(finite, scores - middle, 0.0).astype(np.float64)
+    means = centred.sum(axis=1) / known
+    squares = (((centred - means[:, None]) * finite) ** 2).sum(axis=1) / known
+    for spread in (np.median(np.sqrt(squares)), np.median(np.abs(centred[finite]))):
+        if spread > 0:
+            return middle, float(spread)
+    return middle, 1.0

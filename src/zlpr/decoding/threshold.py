@@ -163,7 +163,7 @@ _SEPARABLE = ("micro_f1", "macro_f1", "weighted_f1", "hamming_loss")
 
 @dataclass(frozen=True)
 class _Candidates:
-    """Every cut of every label that can be best: none predicted, or cut just below a true label.
+    """Every cut of every label that can be best: the highest, or one just below a true label.
 
     Attributes:
         label: the label, ascending, shape (candidates,).
@@ -198,16 +198,22 @@ def _candidates(data: Validation, labels: NDArray[np.int64]) -> _Candidates:
 def _label_candidates(
     scores: FloatArray, true: BoolArray
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """Predicted samples, hits and cuts of one label, from none predicted downwards."""
+    """Predicted samples, hits and cuts of one label, from as few predicted as can be downwards.
+
+    That is none, or those with a score of +inf, which is above every cut.
+    """
     ascending = np.sort(scores)
+    always = scores == np.inf
+    fewest = int(always.sum())
+    highest = ascending[-fewest - 1] if fewest < len(ascending) else -np.inf
     levels, counts = np.unique(scores[true & (scores > -np.inf)], return_counts=True)
     levels, counts = levels[::-1], counts[::-1]
     rank = np.searchsorted(ascending, levels)
     below = np.where(rank > 0, ascending[rank - 1], -np.inf)
     return (
-        np.append(0, len(scores) - rank),
-        np.append(0, np.cumsum(counts)),
-        np.append(finite(ascending[-1]), between(below, levels)).astype(np.float64),
+        np.append(fewest, len(scores) - rank),
+        np.append(int((always & true).sum()), np.cumsum(counts)),
+        np.append(finite(highest), between(below, levels)).astype(np.float64),
     )
 
 

@@ -154,6 +154,7 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         data = _Samples(X if texts is None else texts, None, self._weights(X, texts, sample_weight))
         if data.weight is not None:
             some = np.flatnonzero(data.weight > 0)
+            y = y.tocsr() if hasattr(y, "tocsr") else y  # of which rows can be taken
             data, y = data.select(some), _safe_indexing(y, some) if len(some) < len(data) else y
         labels = self._learn_labels(y)
         if labels.shape[0] != len(data):

@@ -38,7 +38,9 @@ def hinge_sum(cells: Cells, margin: float, factor: Tensor | None = None) -> Tens
     scores = cells.scores.double()
     if scores.shape[-1] == 0:
         return cells.scores.sum(dim=-1)
-    a, b = cells.positive.detach().double(), cells.negative.detach().double()
+    if torch.is_grad_enabled() and (cells.positive.requires_grad or cells.negative.requires_grad):
+        raise ValueError("label_weight and pos_weight get no gradient here; detach them")
+    a, b = cells.positive.double(), cells.negative.double()
     a = a if factor is None else a * factor
     # In units of the largest, so that their products are numbers.
     a, unit_of_a = _in_units_of_the_largest(a)

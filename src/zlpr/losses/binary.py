@@ -354,7 +354,7 @@ def splc_loss(
     if not isinstance(correct, bool):
         raise TypeError(f"correct must be True or False, got {correct!r}")
     cells = prepare(scores, targets, label_mask, label_weight, pos_weight, hard=True)
-    shift = cells.targets * margin
+    shift = cells.targets.to(cells.scores.dtype) * margin
     if correct:
         is_likely = cells.scores.detach() > math.log(tau / (1 - tau))
         cells = cells._replace(targets=cells.targets | is_likely)

@@ -318,7 +318,7 @@ def ranking_loss(
         margin: a.
         label_mask: Shape (L,) or (..., L), bool; False = unknown or impossible label.
         label_weight: $w$, a number or of shape (L,) or (..., L), at least 0.
-            More than 1.8e19 (9.7e288 in float64) counts as that.
+            More than 1.8e19 (9.7e288 in float64) counts as that. It gets no gradient.
         pos_weight: $u$, as `label_weight`, for positive labels.
         sample_weight: Shape (...), multiplies the samples' losses.
         reduction: "mean" over the samples, "sum" or "none".
@@ -370,7 +370,7 @@ def warp_loss(
             at least 0.
         label_mask: Shape (L,) or (..., L), bool; False = unknown or impossible label.
         label_weight: $w$, a number or of shape (L,) or (..., L), at least 0.
-            More than 1.8e19 (9.7e288 in float64) counts as that.
+            More than 1.8e19 (9.7e288 in float64) counts as that. It gets no gradient.
         pos_weight: $u$, as `label_weight`, for positive labels.
         sample_weight: Shape (...), multiplies the samples' losses.
         reduction: "mean" over the samples, "sum" or "none".

@@ -60,6 +60,8 @@ class NeighboursModel(FeatureModel):
     def _scaled(self, read: Any) -> Any:
         if self.shift is None or self.scale is None:
             return read
+        if sparse.issparse(read) and self.shift.any():
+            read = cast("Any", read).toarray()
         if sparse.issparse(read):
             scaled: Any = sparse.csr_array(cast("Any", read), copy=True)
             scaled.data /= self.scale[scaled.indices]

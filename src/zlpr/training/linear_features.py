@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 SMALLEST_FEATURE = 1e-30
 """A feature that is nowhere larger would take weights beyond single precision."""
 
+LARGEST_OFFSET = 1e5
+"""Deviations that the mean of a dense feature may be away from 0: its values are rounded to a
+hundredth of a deviation there, and so is what its mean adds to scores."""
+
+ALL_ROUNDING = 1e12
+"""From so many on, the deviation is that of rounding a constant."""
+
 Layer = TypeVar("Layer", "Chain", "SetSoftmax")
 
 
@@ -129,7 +136,9 @@ class Scaling:
         return cls(shift.astype(np.float32), scale.astype(np.float32))
 
     def apply(self, features: Any) -> Any:
-        """The features, shifted and scaled, of the same kind."""
+        """The features, shifted and scaled; sparse ones stay so where nothing is shifted."""
+        if _is_sparse(features) and self.shift.any():
+            features = features.toarray()
         if _is_sparse(features):
             scaled: Any = sparse.csr_array(features, copy=True)
             scaled.data /= self.scale[scaled.indices]
@@ -178,17 +187,39 @@ def extract_features(
         return ExtractedFeatures(matrix, text_features.transform(validation.texts), text_features)
     means = _means(train)
     first, second = (
-        check_features(part if means is None or part is None else fill_missing(part, means))
+        part if means is None or part is None else fill_missing(part, means)
         for part in (train.features, validation.features)
     )
+    _check_offsets(first)
+    first, second = check_features(first), check_features(second)
     if first.shape[1] != second.shape[1]:
         features = counted(first.shape[1], "feature")
         raise UserError(f"training has {features}, validation {second.shape[1]:,}")
+    if _is_sparse(first) != _is_sparse(second):  # what is scaled alike is of one kind
+        second = sparse.csr_array(second) if _is_sparse(first) else second.toarray()
     scaling = Scaling.of(first, second)
     with np.errstate(over="ignore"):
         scaled = scaling.apply(second)
     _check_near(second, scaled)
     return ExtractedFeatures(scaling.apply(first), scaled, None, scaling, means)
+
+
+def _check_offsets(features: Any) -> None:
+    """Refuse features so far from 0 that single precision cannot tell their values apart."""
+    if features is None or _is_sparse(features):
+        return
+    for first in range(0, features.shape[1], 256):  # a few columns at a time in double precision
+        block = np.asarray(features[:, first : first + 256], dtype=np.float64)
+        with np.errstate(all="ignore"):  # of constants, and of infinite ones, refused later
+            mean, deviation = block.mean(axis=0), block.std(axis=0)
+            offset = np.abs(mean) / deviation
+        far = np.flatnonzero((offset > LARGEST_OFFSET) & (offset < ALL_ROUNDING))
+        if len(far):
+            raise UserError(
+                f"feature {first + far[0]} (the first is 0) is about {mean[far[0]]:.6g}, give or "
+                f"take {deviation[far[0]]:.3g}: single precision, in which features are scored, "
+                "hardly tells its values apart; take its mean off, or leave it out"
+            )
 
 
 def _check_not_tiny(features: Any, scale: NDArray[np.float64]) -> None:
