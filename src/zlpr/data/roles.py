@@ -159,7 +159,8 @@ def find_roles(
     names = list(table)
     if not names:
         raise UserError(f"{file}: the first rows have no columns")
-    options = _as_before(options, names)
+    guessed = options.labels is None
+    options = _as_before(file, options, names)
     label_columns = _label_columns(file, table, options) if options.labelled else ()
     taken = set(label_columns)
     identifier = _optional(file, table, options.id, ID_NAMES, "id", taken, _is_key)
@@ -197,7 +198,7 @@ def find_roles(
     if not options.labelled:
         parser = None
     elif indicators:
-        parser = Indicators(label_columns, guessed=options.labels is None)
+        parser = Indicators(label_columns, guessed)
         declared = label_columns
     else:
         parser = LabelCells(label_columns[0], *_cell_style(table[label_columns[0]], options))
@@ -220,7 +221,7 @@ def find_roles(
     return Roles(found, parser, declared)
 
 
-def _as_before(options: ReadOptions, names: Sequence[str]) -> ReadOptions:
+def _as_before(file: str, options: ReadOptions, names: Sequence[str]) -> ReadOptions:
     """The options, with what they leave open as in the file that this one is to be read like.
 
     Texts and labels must stand in columns of the same names; ids and groups may be absent.
@@ -230,6 +231,10 @@ def _as_before(options: ReadOptions, names: Sequence[str]) -> ReadOptions:
         return options
     labels: Any = like.labels if like.indicators else next(iter(like.labels), None)
     same_labels = options.labels is None and options.labelled
+    if options.text is None:
+        _refuse_missing(file, names, like.text, "text")
+    if same_labels:
+        _refuse_missing(file, names, like.labels, "labels")
     return replace(
         options,
         text=options.text if options.text is not None else like.text or None,
@@ -285,6 +290,13 @@ def _named(file: str, names: Sequence[str], column: Column, role: str) -> str:
             )
         return names[int(column)]
     raise _no_column(file, column, role, names, advice=f"; name another with {role}=…")
+
+
+def _refuse_missing(file: str, names: Sequence[str], columns: Iterable[str], role: str) -> None:
+    """Refuse a table without the columns of another one; digits are no positions among these."""
+    for column in columns:
+        if column not in names:
+            raise _no_column(file, column, role, names, advice=f"; name another with {role}=…")
 
 
 def _no_column(
@@ -381,8 +393,7 @@ def _feature_columns(
                 f"{file}: the column {quote(strange[0])} is none of the features before, which are "
                 f"from {quote_all(known)}"
             )
-        for name in known:
-            _named(file, list(table), name, "features")
+        _refuse_missing(file, list(table), known, "features")
         return like.features
     if options.text is not None or (like is not None and like.text and not options.names_features):
         if options.names_features:
