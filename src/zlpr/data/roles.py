@@ -660,19 +660,22 @@ class LabelCells:
         values = columns[self.column]
         kinds = set(map(type, values))
         if kinds == {list} and _all_names(values):
-            return list(values)
+            return self._checked_sets(list(values), bad)
         if kinds == {list} and set(map(type, itertools.chain.from_iterable(values))) == {int}:
-            names: list[Sequence[str]] = [list(map(str, cell)) for cell in values]
-            for row, cell in enumerate(names):
-                if is_vector(cell):
-                    bad.report(row, self.column, _vector_problem(cell))
-            return names
+            return self._checked_sets([list(map(str, cell)) for cell in values], bad)
         if kinds == {str}:
             try:
                 return list(map(self._known.__getitem__, values))
             except KeyError:
                 pass
         return [self._parse(value, row, bad) for row, value in enumerate(values)]
+
+    def _checked_sets(self, sets: list[Sequence[str]], bad: BadCells) -> list[Sequence[str]]:
+        """The label sets, of which those that are 0 or 1 for every label are reported."""
+        for row, names in enumerate(sets):
+            if is_vector(names):
+                bad.report(row, self.column, _vector_problem(names))
+        return sets
 
     def _parse(self, value: Any, row: int, bad: BadCells) -> Sequence[str]:
         try:
