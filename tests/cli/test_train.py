@@ -608,6 +608,9 @@ def test_a_table_of_numbers_and_categories_from_training_to_prediction(
     assert json.loads(capsys.readouterr().out)["metrics"]["micro_f1"] > 0.9
     out = tmp_path / "predicted.jsonl"
     new = str(measured / "new.csv")
+    for command in (["evaluate", str(model), new], ["predict", str(model), "--file", new]):
+        assert main([*command, "--text", "colour"]) == 2
+        assert "no text is read, but features as before" in capsys.readouterr().err
     assert main(["predict", str(model), "--file", new, "--out", str(out)]) == 0
     said = [record.getMessage() for record in caplog.records]
     unknown = [text for text in said if "a category that training did not have ('x')" in text]

@@ -114,3 +114,13 @@ def test_a_column_that_is_called_by_digits_is_not_sought_at_that_position(tmp_pa
     (tmp_path / "b.csv").write_text("text,1,likes\nx,1,0\n")
     with pytest.raises(ValueError, match="no column '2' for labels"):
         read(tmp_path / "b.csv", like=first.columns)
+
+
+def test_what_is_said_of_a_file_comes_before_how_another_one_was_read(tmp_path):
+    (tmp_path / "a.csv").write_text("text,labels\nx,b|c\n")
+    (tmp_path / "b.csv").write_text("text,labels\nx,b;c\n")
+    first = read(tmp_path / "a.csv")
+    assert read(tmp_path / "b.csv", like=first.columns).label_sets() == [("b;c",)]
+    second = read(tmp_path / "b.csv", like=first.columns, label_delimiter=";")
+    assert second.label_sets() == [("b", "c")]
+    assert second.columns.label_delimiter == ";"

@@ -233,13 +233,15 @@ def _as_before(file: str, options: ReadOptions, names: Sequence[str]) -> ReadOpt
     same_labels = options.labels is None and options.labelled
     if options.text is None:
         _refuse_missing(file, names, like.text, "text")
+    delimiter = options.label_delimiter
     if same_labels:
         _refuse_missing(file, names, like.labels, "labels")
+        delimiter = like.label_delimiter if delimiter is None else delimiter
     return replace(
         options,
         text=options.text if options.text is not None else like.text or None,
         labels=(labels or None) if same_labels else options.labels,
-        label_delimiter=like.label_delimiter if same_labels else options.label_delimiter,
+        label_delimiter=delimiter,
         id=like.id if options.id is None and like.id in names else options.id,
         group=like.group if options.group is None and like.group in names else options.group,
     )
@@ -387,6 +389,11 @@ def _feature_columns(
     categories = _columns_meant(file, table, options.categories, "categories")
     if like is not None and like.features is not None:
         known = like.features.columns
+        if options.text is not None:
+            raise UserError(
+                f"{file}: no text is read, but features as before, from {quote_all(known)}; leave "
+                "text=… out"
+            )
         strange = [name for name in (*named, *categories) if name not in known]
         if strange:
             raise UserError(
