@@ -475,6 +475,7 @@ def test_one_parquet_file_of_texts_lines_or_parts(folder, parts, tmp_path, monke
     [
         (["a text", "--ray", "local"], "--ray predicts files into a folder"),
         (["a text", "--workers", "2"], "--workers is for --ray"),
+        (["a text", "--out", "new/"], "new/: a folder, for the parts of files; give --file, or"),
         (["--file", "x.csv", "--out", "TMP", "--csv"], "is written as Parquet"),
         (["--file", "x.csv", "--out", "x.parquet", "--json"], "as Parquet; leave --json out"),
         (["a text", "--top", "13"], "top 13: there are scores of no more than 12 labels"),

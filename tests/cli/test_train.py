@@ -608,6 +608,9 @@ def test_a_table_of_numbers_and_categories_from_training_to_prediction(
     assert json.loads(capsys.readouterr().out)["metrics"]["micro_f1"] > 0.9
     out = tmp_path / "predicted.jsonl"
     new = str(measured / "new.csv")
+    for command in (["evaluate", str(model), new], ["predict", str(model), "--file", new]):
+        assert main([*command, "--text", "colour"]) == 2
+        assert "no text is read, but features as before" in capsys.readouterr().err
     assert main(["predict", str(model), "--file", new, "--out", str(out)]) == 0
     said = [record.getMessage() for record in caplog.records]
     unknown = [text for text in said if "a category that training did not have ('x')" in text]
@@ -624,6 +627,41 @@ def test_files_of_a_table_s_other_parts_have_the_same_features(measured, tmp_pat
     assert main([*command, *columns, "--out", str(tmp_path / "model")]) == 0
     figures = json.loads((tmp_path / "model" / "metrics.json").read_text())
     assert figures["test"]["micro_f1"] > 0.9
+
+
+def write_news(path, count, story="", columns="headline,story,labels"):
+    """A table of headlines, all alike, and of stories that tell the label."""
+    rows = [f"a headline of words,{['wine', 'hotel'][i % 2]} {story}{i}" for i in range(count)]
+    labels = ['"food, drink|hotel"', "hotel"] if story else ['"food, drink"', "hotel"]
+    lines = [f"{row},{labels[i % 2]}" for i, row in enumerate(rows)]
+    path.write_text("\n".join([columns, *lines]))
+    return str(path)
+
+
+def test_files_of_other_parts_are_read_as_the_training_part(tmp_path, capsys):
+    train = write_news(tmp_path / "news.csv", 80, story="and so on as it was told at length ")
+    held, test = (write_news(tmp_path / f"{name}.csv", 40) for name in ("held", "test"))
+    command = ["train", train, "--validation", held, "--out", str(tmp_path / "m")]
+    assert main([*command, "--test", test]) == 0
+    printed = capsys.readouterr().out
+    for name in (train, held, test):
+        assert f"read {name} as csv: text from 'story'" in printed
+    assert printed.count("labels from 'labels' separated by '|'") == 3
+    assert zlpr.load(tmp_path / "m").label_names == ("food, drink", "hotel")
+    other = write_news(tmp_path / "other.csv", 9, columns="headline,body,labels")
+    assert main([*command, "--test", other, "--overwrite"]) == 2
+    assert "other.csv: no column 'story' for text" in capsys.readouterr().err
+    assert main([*command, "--test", test, "--overwrite", "--text", "headline"]) == 0
+    assert capsys.readouterr().out.count("text from 'headline'") == 3
+
+
+def test_counts_of_other_parts_that_are_0_and_1_are_no_labels(tmp_path):
+    for name, count, most in (("train", 80, 30), ("test", 10, 1)):
+        rows = [f"{['wine', 'room'][i % 2]} {i},{min(i, most)},{i % 2}" for i in range(count)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["text,likes,hotel", *rows]))
+    command = ["train", str(tmp_path / "train.csv"), "--test", str(tmp_path / "test.csv")]
+    assert main([*command, "--out", str(tmp_path / "m")]) == 0
+    assert zlpr.load(tmp_path / "m").label_names == ("hotel",)
 
 
 def test_all_numbers_are_features_where_there_is_no_text(measured, tmp_path, capsys):

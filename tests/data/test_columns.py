@@ -93,3 +93,34 @@ def test_the_files_of_a_folder_are_read_alike(tmp_path):
     data = load(tmp_path)
     assert data.columns.text == ("overview",)
     assert list(data.texts)[-1] == "short"
+
+
+def test_a_column_of_counts_stays_none_of_the_labels_in_a_part_where_it_is_0_and_1(tmp_path):
+    train = [f"text {i},{i},{i % 2}" for i in range(9)]
+    (tmp_path / "train.csv").write_text("\n".join(["text,likes,spam", *train]))
+    (tmp_path / "test.csv").write_text("text,likes,spam\nx,1,0\ny,0,1\n")
+    for like in (None, Columns("fasttext")):  # which says nothing of columns
+        data = load(tmp_path, like=like)
+        assert data.label_names == ("spam",)
+        assert data.part("test").label_sets() == [(), ("spam",)]
+    (tmp_path / "test.csv").write_text("text,likes,spam\nx,1,7\ny,0,1\n")
+    with pytest.raises(ValueError, match="'spam': expected 0 or 1, got '7'; where it is no label"):
+        load(tmp_path)
+
+
+def test_a_column_that_is_called_by_digits_is_not_sought_at_that_position(tmp_path):
+    (tmp_path / "a.csv").write_text("text,1,2\nx,1,0\ny,0,1\n")
+    first = read(tmp_path / "a.csv")
+    (tmp_path / "b.csv").write_text("text,1,likes\nx,1,0\n")
+    with pytest.raises(ValueError, match="no column '2' for labels"):
+        read(tmp_path / "b.csv", like=first.columns)
+
+
+def test_what_is_said_of_a_file_comes_before_how_another_one_was_read(tmp_path):
+    (tmp_path / "a.csv").write_text("text,labels\nx,b|c\n")
+    (tmp_path / "b.csv").write_text("text,labels\nx,b;c\n")
+    first = read(tmp_path / "a.csv")
+    assert read(tmp_path / "b.csv", like=first.columns).label_sets() == [("b;c",)]
+    second = read(tmp_path / "b.csv", like=first.columns, label_delimiter=";")
+    assert second.label_sets() == [("b", "c")]
+    assert second.columns.label_delimiter == ";"

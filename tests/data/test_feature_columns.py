@@ -116,6 +116,14 @@ def test_another_file_has_the_features_of_the_first(tmp_path, caplog):
     assert sum(expected in record.getMessage() for record in caplog.records) == 2  # once a reading
 
 
+@pytest.mark.parametrize("text", ["colour", "no such column"])
+def test_no_text_is_read_in_place_of_the_features_of_another_file(tmp_path, text):
+    first = read(write_table(tmp_path), features=["height", "colour"])
+    expected = "no text is read, but features as before, from 'height', 'colour'; leave text=… out"
+    with pytest.raises(UserError, match=expected):
+        read(write_table(tmp_path), like=first.columns, text=text)
+
+
 def test_a_number_that_is_missing_for_the_first_time_is_said(tmp_path):
     first = read(write_table(tmp_path), features=["month"])
     path = write_table(tmp_path, ["e,20,150,pink,,0,0"], name="new.csv")

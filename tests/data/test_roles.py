@@ -90,8 +90,17 @@ def test_vectors_of_0_and_1_are_not_taken_for_numbers_of_labels(tmp_path, sign):
         read(_csv(tmp_path, table, "text,labels"))
 
 
-def test_labels_may_be_called_0_and_1(tmp_path):
-    lines = ['{"text": "a", "labels": [0, 1]}', '{"text": "b", "labels": [1]}']
+def test_nor_are_lists_of_0_and_1_that_are_texts(tmp_path):
+    lines = ['{"text": "a", "labels": ["1", "1", "0"]}', '{"text": "b", "labels": ["0", "0", "1"]}']
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    with pytest.raises(UserError, match=r"line 1, column 'labels': .* is 0 or 1 for every label"):
+        read(tmp_path / "a.jsonl")
+
+
+@pytest.mark.parametrize("names", [("0", "1"), ('"0"', '"1"')])
+def test_labels_may_be_called_0_and_1(tmp_path, names):
+    zero, one = names
+    lines = [f'{{"text": "a", "labels": [{zero}, {one}]}}', f'{{"text": "b", "labels": [{one}]}}']
     (tmp_path / "a.jsonl").write_text("\n".join(lines))
     assert read(tmp_path / "a.jsonl").label_sets() == [("0", "1"), ("1",)]
 

@@ -182,6 +182,8 @@ def _is_folder(args: argparse.Namespace) -> bool:
     several = any(is_pattern(name) and not Path(name).exists() for name in args.file)
     named = out.endswith("/") or (several and not Path(out).suffix) or Path(out).is_dir()
     folder = bool(out and args.file and (named or args.ray))
+    if out.endswith("/") and not args.file:
+        raise UserError(f"{out}: a folder, for the parts of files; give --file, or name a file")
     if args.ray and not folder:
         raise UserError("--ray predicts files into a folder: give --file and --out DIR")
     if args.workers is not None and (not args.ray or args.workers < 1):

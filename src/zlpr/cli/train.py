@@ -198,10 +198,8 @@ def _parts(args: argparse.Namespace, seed: int) -> "Parts":
 
 
 def _like(train: "Dataset") -> "Columns | None":
-    """How the other parts are read: for the same features, where a table gave them."""
-    if train.columns is None or train.columns.features is None:
-        return None
-    return replace(train.columns, labels=(), num_features=None)
+    """How the other parts are read: as this one was, though sparse features may be wider there."""
+    return None if train.columns is None else replace(train.columns, num_features=None)
 
 
 def _checkpoint(out: Path, args: argparse.Namespace, first: bool) -> tuple[Path, str]:

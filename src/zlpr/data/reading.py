@@ -474,8 +474,9 @@ def load(spec: str | Path, **how: Any) -> Dataset:
     """Load data by what it is called: a file, a folder, ``"demo"``, or a name on the hub.
 
     - A folder that holds a file per part (``train.csv``, ``dev.csv``, ``scene-test.arff.xz``, or
-      the shards ``train-00000-of-00002.parquet``, …) gives data with that split; the labels are
-      those that ``labels.txt`` in the folder lists, one per line, or else all that occur.
+      the shards ``train-00000-of-00002.parquet``, …) gives data with that split, each read as the
+      first one was; the labels are those that ``labels.txt`` in the folder lists, one per line, or
+      else all that occur.
     - Where such a folder holds a ``reading.json``, as `save` writes it for tables, that says which
       columns hold what, for the folder and for each of its parts, unless a column is named.
     - A folder that was saved with Hugging Face `datasets` is read with it, and so is
@@ -613,12 +614,14 @@ def _load_parts(folder: Path, how: Mapping[str, Any]) -> Dataset:
     listed = folder / LABELS_FILE
     if listed.is_file() and how.get("label_names") is None:
         how = {**how, "label_names": listed}
+    given: Columns | None = how.get("like")
+    width = None if given is None else given.num_features
     read_parts: dict[SplitName, list[Dataset]] = {name: [] for name in parts}
     for name, path in ((name, path) for name, paths in parts.items() for path in paths):
         data = read(path, **how)
         read_parts[name].append(data)
-        if how.get("like") is None and data.columns is not None:  # the others are read like it
-            how = {**how, "like": replace(data.columns, labels=(), num_features=None)}
+        if how.get("like") is given and data.columns is not None:  # the others are read like it
+            how = {**how, "like": replace(data.columns, num_features=width)}
     return join_parts(
         {n: concatenate(p) for n, p in read_parts.items()}, name=from_system(folder.name)
     )

@@ -159,7 +159,8 @@ def find_roles(
     names = list(table)
     if not names:
         raise UserError(f"{file}: the first rows have no columns")
-    options = _as_before(options, names)
+    guessed = options.labels is None
+    options = _as_before(file, options, names)
     label_columns = _label_columns(file, table, options) if options.labelled else ()
     taken = set(label_columns)
     identifier = _optional(file, table, options.id, ID_NAMES, "id", taken, _is_key)
@@ -197,7 +198,7 @@ def find_roles(
     if not options.labelled:
         parser = None
     elif indicators:
-        parser = Indicators(label_columns, guessed=options.labels is None)
+        parser = Indicators(label_columns, guessed)
         declared = label_columns
     else:
         parser = LabelCells(label_columns[0], *_cell_style(table[label_columns[0]], options))
@@ -220,7 +221,7 @@ def find_roles(
     return Roles(found, parser, declared)
 
 
-def _as_before(options: ReadOptions, names: Sequence[str]) -> ReadOptions:
+def _as_before(file: str, options: ReadOptions, names: Sequence[str]) -> ReadOptions:
     """The options, with what they leave open as in the file that this one is to be read like.
 
     Texts and labels must stand in columns of the same names; ids and groups may be absent.
@@ -230,11 +231,17 @@ def _as_before(options: ReadOptions, names: Sequence[str]) -> ReadOptions:
         return options
     labels: Any = like.labels if like.indicators else next(iter(like.labels), None)
     same_labels = options.labels is None and options.labelled
+    if options.text is None:
+        _refuse_missing(file, names, like.text, "text")
+    delimiter = options.label_delimiter
+    if same_labels:
+        _refuse_missing(file, names, like.labels, "labels")
+        delimiter = like.label_delimiter if delimiter is None else delimiter
     return replace(
         options,
         text=options.text if options.text is not None else like.text or None,
         labels=(labels or None) if same_labels else options.labels,
-        label_delimiter=like.label_delimiter if same_labels else options.label_delimiter,
+        label_delimiter=delimiter,
         id=like.id if options.id is None and like.id in names else options.id,
         group=like.group if options.group is None and like.group in names else options.group,
     )
@@ -285,6 +292,13 @@ def _named(file: str, names: Sequence[str], column: Column, role: str) -> str:
             )
         return names[int(column)]
     raise _no_column(file, column, role, names, advice=f"; name another with {role}=…")
+
+
+def _refuse_missing(file: str, names: Sequence[str], columns: Iterable[str], role: str) -> None:
+    """Refuse a table without the columns of another one; digits are no positions among these."""
+    for column in columns:
+        if column not in names:
+            raise _no_column(file, column, role, names, advice=f"; name another with {role}=…")
 
 
 def _no_column(
@@ -375,14 +389,18 @@ def _feature_columns(
     categories = _columns_meant(file, table, options.categories, "categories")
     if like is not None and like.features is not None:
         known = like.features.columns
+        if options.text is not None:
+            raise UserError(
+                f"{file}: no text is read, but features as before, from {quote_all(known)}; leave "
+                "text=… out"
+            )
         strange = [name for name in (*named, *categories) if name not in known]
         if strange:
             raise UserError(
                 f"{file}: the column {quote(strange[0])} is none of the features before, which are "
                 f"from {quote_all(known)}"
             )
-        for name in known:
-            _named(file, list(table), name, "features")
+        _refuse_missing(file, list(table), known, "features")
         return like.features
     if options.text is not None or (like is not None and like.text and not options.names_features):
         if options.names_features:
@@ -649,19 +667,22 @@ class LabelCells:
         values = columns[self.column]
         kinds = set(map(type, values))
         if kinds == {list} and _all_names(values):
-            return list(values)
+            return self._checked_sets(list(values), bad)
         if kinds == {list} and set(map(type, itertools.chain.from_iterable(values))) == {int}:
-            names: list[Sequence[str]] = [list(map(str, cell)) for cell in values]
-            for row, cell in enumerate(names):
-                if is_vector(cell):
-                    bad.report(row, self.column, _vector_problem(cell))
-            return names
+            return self._checked_sets([list(map(str, cell)) for cell in values], bad)
         if kinds == {str}:
             try:
                 return list(map(self._known.__getitem__, values))
             except KeyError:
                 pass
         return [self._parse(value, row, bad) for row, value in enumerate(values)]
+
+    def _checked_sets(self, sets: list[Sequence[str]], bad: BadCells) -> list[Sequence[str]]:
+        """The label sets, of which those that are 0 or 1 for every label are reported."""
+        for row, names in enumerate(sets):
+            if is_vector(names):
+                bad.report(row, self.column, _vector_problem(names))
+        return sets
 
     def _parse(self, value: Any, row: int, bad: BadCells) -> Sequence[str]:
         try:

@@ -35,6 +35,35 @@ def test_saved_parts(tmp_path, mood):
     assert "left out the part 'unlabelled'" in data.notes[0]
 
 
+def test_all_parts_are_read_as_the_first_one(tmp_path):
+    rows = {
+        "headline": ["a few words"] * 2,
+        "story": ["a few words and some more"] * 2,
+        "labels": ["food, drink|hotel", "hotel"],
+    }
+    train = datasets.Dataset.from_dict(rows)
+    other = {"headline": ["a longer headline"], "story": ["in short"], "labels": ["food, drink"]}
+    test = datasets.Dataset.from_dict(other)
+    datasets.DatasetDict(train=train, test=test).save_to_disk(tmp_path / "news")
+    data = load(tmp_path / "news").part("test")
+    assert list(data.texts) == ["in short"]
+    assert data.label_sets() == [("food, drink",)]
+    parts = datasets.DatasetDict(train=train, test=test.remove_columns("story"))
+    parts.save_to_disk(tmp_path / "short")
+    with pytest.raises(UserError, match="short, test part: no column 'story' for text"):
+        load(tmp_path / "short")
+
+
+def test_all_parts_have_the_same_features(tmp_path):
+    train = datasets.Dataset.from_dict({"age": [3, 40], "colour": ["r", "g"], "old": [0, 1]})
+    test = datasets.Dataset.from_dict({"age": [5, 60], "colour": ["1", "2"], "old": [0, 1]})
+    datasets.DatasetDict(train=train, test=test).save_to_disk(tmp_path / "people")
+    data = load(tmp_path / "people", features=["age", "colour"])
+    assert data.label_names == ("old",)
+    assert data.columns.features.numbers == ("age",)
+    assert len(data) == 4
+
+
 def test_a_name_on_the_hub(monkeypatch, mood):
     asked = []
 

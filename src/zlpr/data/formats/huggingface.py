@@ -3,6 +3,7 @@
 import contextlib
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,20 +32,23 @@ def is_saved(path: Path) -> bool:
 
 
 def read_blocks(path: Path, options: ReadOptions, problems: Problems) -> Iterator[Block]:
-    """The rows of a saved folder, or of a name on the hub."""
+    """The rows of a saved folder, or of a name on the hub; all parts are read as the first one."""
     problems.unit = "row"
     name = str(path)
     parts = _parts(_hub_parts(name) if name.startswith(HUB) else _saved_parts(path), problems)
     for part, batches in parts.items():
+        place = f"{problems.name}, {part} part" if len(parts) > 1 else problems.name
         roles, first = None, 1
         for columns, names in batches:
             rows = len(next(iter(columns.values()), ()))
-            roles = roles or find_roles(problems.name, columns, options, class_names=names)
+            roles = roles or find_roles(place, columns, options, class_names=names)
             block = roles.block(columns, range(first, first + rows), problems)
             if len(parts) > 1:
                 block.split = [part] * len(block.labels)
             yield block
             first += rows
+        if roles is not None:
+            options = replace(options, like=roles.columns)
 
 
 Batch = tuple[dict[str, list[Any]], dict[str, tuple[str, ...]]]
