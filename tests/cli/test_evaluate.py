@@ -350,3 +350,19 @@ def test_two_decisions_at_once_are_refused(place, capsys, flag):
     given = ["evaluate", str(place / "m"), str(place / "test.jsonl"), "--zero-bound", *flag]
     assert main(given) == 2
     assert f"--zero-bound and {flag[0]}: give one of them" in capsys.readouterr().err
+
+
+def test_that_nothing_separates_labels_is_remembered(tmp_path, capsys):
+    rows = [f"text {i} {'wet' if i % 2 else 'dry'},\"{'food, drink' if i % 2 else 'hotel'}\"\n"
+            for i in range(60)]  # fmt: skip
+    (tmp_path / "tags.csv").write_text("text,labels\n" + "".join(rows))
+    model, data = str(tmp_path / "m"), str(tmp_path / "tags.csv")
+    settings = ["--regularisation", "0.1", "--decode", "zero"]
+    assert main(["train", data, "--label-delimiter", "", "--out", model, *settings]) == 0
+    assert zlpr.load(model).label_names == ("food, drink", "hotel")
+    capsys.readouterr()
+    assert main(["evaluate", model, data, "--part", "all", "--json"]) == 0
+    assert {label["label"] for label in json.loads(capsys.readouterr().out)["labels"]} == {
+        "food, drink",
+        "hotel",
+    }

@@ -21,7 +21,8 @@ class Columns:
         text: the columns of the texts.
         labels: the column of label sets, or the columns of 0 and 1, one per label.
         indicators: whether `labels` are columns of 0 and 1.
-        label_delimiter: what separates the labels in one cell; None where nothing does.
+        label_delimiter: what separates the labels in one cell; None where nothing was seen to, ""
+            where the user said that nothing does.
         id: the column of identifiers.
         group: the column of groups.
         split: the column that names the part.
@@ -81,7 +82,10 @@ class Columns:
     def to_json(self) -> dict[str, Any]:
         """What another file is read by, as plain JSON; what is not set is left out."""
         kept = to_plain(replace(self, also_text=(), unread=()))
-        return {name: value for name, value in kept.items() if value not in (None, [], "")}
+        unset = {"format": ""}  # a delimiter of "" says that there is none
+        return {
+            name: value for name, value in kept.items() if value not in (None, [], unset.get(name))
+        }
 
     @classmethod
     def from_json(cls, held: Mapping[str, Any]) -> "Columns":

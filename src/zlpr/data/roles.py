@@ -202,7 +202,7 @@ def find_roles(
         declared = label_columns
     else:
         parser = LabelCells(label_columns[0], *_cell_style(table[label_columns[0]], options))
-        delimiter = parser.delimiter or None
+        delimiter = parser.delimiter or options.label_delimiter  # "" where the user said so
         declared = (class_names or {}).get(label_columns[0])
     read = {*taken, *text, *also_text, *held}
     found = Columns(
