@@ -198,10 +198,11 @@ def _parts(args: argparse.Namespace, seed: int) -> "Parts":
 
 
 def _like(train: "Dataset") -> "Columns | None":
-    """How the other parts are read: for the same features, where a table gave them."""
-    if train.columns is None or train.columns.features is None:
+    """How the other parts are read: for the same features, where named columns gave them."""
+    columns = train.columns
+    if columns is None or (columns.features is None and columns.attributes is None):
         return None
-    return replace(train.columns, labels=(), num_features=None)
+    return replace(columns, labels=(), num_features=None)
 
 
 def _checkpoint(out: Path, args: argparse.Namespace, first: bool) -> tuple[Path, str]:
