@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import httpx
+import numpy as np
 import pytest
 
 from tests.models import fitted
@@ -93,3 +94,18 @@ def test_models_of_different_columns_are_not_shown_on_the_first_ones_column(tmp_
     assert main(["serve", *given, "--port", "0"]) == 2
     said = "title: was trained on texts from 'title', and gets 'overview' here, as the first model"
     assert said in capsys.readouterr().err
+
+
+def test_models_of_attributes_in_different_order_are_not_shown_on_the_first_ones(tmp_path, capsys):
+    head = "@relation 'x: -C 1'\n@attribute l {0,1}\n@attribute a real\n@attribute b real\n@data\n"
+    (tmp_path / "two.arff").write_text(head + "1,0,1\n0,1,0\n" * 20)
+    features = np.array([[0.0, 1.0], [1.0, 0.0]] * 20)
+    data = Dataset.from_label_sets([["l"], []] * 20, features=features)
+    for names in ("ab", "ba"):
+        model = fit(data, data, TrainingConfig(loss="zlpr", regularisation=0.3)).model
+        held = {"format": "mulan", "num_features": 2, "attributes": {"names": list(names)}}
+        model.record.data["columns"] = held
+        model.save(tmp_path / names)
+    given = [str(tmp_path / name) for name in ("ab", "ba", "two.arff")]
+    assert main(["serve", *given, "--port", "0"]) == 2
+    assert "ba: was trained on other attributes" in capsys.readouterr().err

@@ -664,6 +664,59 @@ def test_counts_of_other_parts_that_are_0_and_1_are_no_labels(tmp_path):
     assert zlpr.load(tmp_path / "m").label_names == ("hotel",)
 
 
+@pytest.fixture
+def attributed(tmp_path):
+    """The same rows under two ARFF headers: attributes and values stand in another order."""
+    draw = np.random.default_rng(0)
+    rows = [
+        (draw.choice(["red", "blue"]), draw.choice(list("sml")), age)
+        for age in draw.integers(20, 90, 200).tolist()
+    ]
+    labels = ["@attribute warm {0,1}", "@attribute large {0,1}", "@data"]
+    kinds = ["colour {red,blue}", "size {s,m,l}", "age numeric"]
+    turned = ["age numeric", "size {l,s,m}", "colour {blue,red}"]
+    for name, header, step in (("x-train", kinds, 1), ("x-test", turned, -1)):
+        lines = ["@relation x", *(f"@attribute {attribute}" for attribute in header), *labels]
+        for row in rows:
+            known = [int(row[0] == "red"), int(row[1] == "l")]
+            lines.append(",".join(map(str, [*row[::step], *known])))
+        (tmp_path / f"{name}.arff").write_text("\n".join(lines) + "\n")
+    (tmp_path / "x.xml").write_text('<labels><label name="warm"/><label name="large"/></labels>')
+    return tmp_path
+
+
+def test_attributes_are_found_by_name_from_training_to_prediction(attributed, capsys):
+    model = str(attributed / "model")
+    train, test = (str(attributed / f"x-{part}.arff") for part in ("train", "test"))
+    assert main(["train", train, "--test", test, "--out", model]) == 0
+    figures = json.loads((attributed / "model" / "metrics.json").read_text())
+    assert figures["test"]["subset_accuracy"] == 1
+    capsys.readouterr()
+    assert main(["evaluate", model, test, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["metrics"]["subset_accuracy"] == 1
+    assert main(["predict", model, "--file", train]) == 0
+    expected = capsys.readouterr().out
+    assert main(["predict", model, "--file", test]) == 0
+    assert capsys.readouterr().out == expected
+    held = (attributed / "x-test.arff").read_text()
+    (attributed / "x-test.arff").write_text(held.replace("colour {", "color {"))
+    assert main(["evaluate", model, test]) == 2
+    assert "x-test.arff: no attribute is called 'colour'" in capsys.readouterr().err
+
+
+def test_a_model_without_names_of_attributes_takes_them_by_position(attributed, capsys):
+    train, old = str(attributed / "x-train.arff"), str(attributed / "old")
+    assert main(["train", train, "--out", str(attributed / "model")]) == 0
+    model = zlpr.load(attributed / "model")
+    assert model.record.data["columns"].pop("attributes")["names"] == ["colour", "size", "age"]
+    model.save(old)
+    capsys.readouterr()
+    assert main(["evaluate", old, train, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["metrics"]["subset_accuracy"] == 1
+    assert main(["evaluate", old, str(attributed / "x-test.arff"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["metrics"]["subset_accuracy"] < 1
+
+
 def test_all_numbers_are_features_where_there_is_no_text(measured, tmp_path, capsys):
     command = ["train", str(measured / "people.csv"), "--id", "nr", "--out", str(tmp_path / "m")]
     assert main(command) == 0

@@ -192,7 +192,16 @@ def _other_columns(name: str, own: "Columns | None", read: "Columns | None") -> 
     """
     from zlpr.data.problems import quote_all
 
-    if own is None or read is None or (own.text, own.features) == (read.text, read.features):
+    if own is None or read is None:
+        return []
+    # Features without names are taken by position, whatever those of the first model are called.
+    both_named = own.attributes is not None and read.attributes is not None
+    if both_named and own.attributes != read.attributes:
+        raise UserError(
+            f"{name}: was trained on other attributes, or on others of their values, than the "
+            "first model; serve the data with one of them at a time"
+        )
+    if (own.text, own.features) == (read.text, read.features):
         return []
     if read.features is not None or own.features is not None:
         raise UserError(

@@ -6,6 +6,7 @@ from typing import Any
 
 from zlpr._counted import counted
 from zlpr._typed_json import from_plain, to_plain
+from zlpr.data.feature_attributes import FeatureAttributes
 from zlpr.data.feature_columns import FeatureColumns
 from zlpr.data.problems import quote, quote_all
 
@@ -30,6 +31,7 @@ class Columns:
         numbered: whether labels are numbers that count names, listed elsewhere, from 0.
         num_features: the width of the feature matrix; None for texts.
         features: the columns of a table that it was made from, where it was.
+        attributes: those of an ARFF file that it was made from, where it was.
         also_text: columns that look like texts and were not chosen; not kept in JSON.
         unread: columns that were not looked at otherwise; not kept in JSON.
 
@@ -53,6 +55,7 @@ class Columns:
     numbered: bool = False
     num_features: int | None = None
     features: FeatureColumns | None = None
+    attributes: FeatureAttributes | None = None
     also_text: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
 

@@ -155,15 +155,7 @@ class FeatureEncoder:
 
     def notes(self, file: str) -> list[str]:
         """A sentence for each column with something that training had not seen."""
-        notes = []
-        for name, values in self.unknown.items():
-            if values:
-                cells = counted(values.total(), "cell")
-                seen = quote_all([value for value, _ in values.most_common(5)], 3)
-                notes.append(
-                    f"{file}: {cells} of {quote(name)} {_hold(values.total())} a category that "
-                    f"training did not have ({seen}), which counts as none"
-                )
+        notes = unknown_notes(file, self.unknown)
         for name, count in self.newly_missing.items():
             if count:
                 notes.append(
@@ -171,6 +163,20 @@ class FeatureEncoder:
                     "and none was in training; the mean there is taken instead"
                 )
         return notes
+
+
+def unknown_notes(file: str, unknown: Mapping[str, Counter[str]]) -> list[str]:
+    """A sentence for each column with categories that training had not seen."""
+    notes = []
+    for name, values in unknown.items():
+        if values:
+            cells = counted(values.total(), "cell")
+            seen = quote_all([value for value, _ in values.most_common(5)], 3)
+            notes.append(
+                f"{file}: {cells} of {quote(name)} {_hold(values.total())} a category that "
+                f"training did not have ({seen}), which counts as none"
+            )
+    return notes
 
 
 def decode(columns: FeatureColumns, features: NDArray[Any]) -> dict[str, list[Any]]:

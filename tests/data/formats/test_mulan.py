@@ -1,4 +1,5 @@
 import io
+import json
 import subprocess
 import sys
 
@@ -7,7 +8,7 @@ import pytest
 from scipy import sparse
 
 from zlpr._errors import UserError
-from zlpr.data import load, read
+from zlpr.data import Columns, iterate, load, read, write
 from zlpr.data.formats.mulan import Attribute, read_xml, split_values
 
 XML = """<?xml version="1.0" encoding="utf-8"?>
@@ -290,3 +291,142 @@ def test_no_labels_by_meka(tmp_path):
     (tmp_path / "a.arff").write_text("@relation 'r: -C 0'\n@attribute n numeric\n@data\n1\n")
     with pytest.raises(UserError, match="-C 0"):
         read(tmp_path / "a.arff")
+
+
+TURNED = r"""@relation songs
+@attribute angry {0,1}
+@attribute mood {high,low,middle}
+@attribute "key" {major,minor}
+@attribute 'it\'s loud' {0,1}
+@attribute tempo real
+@attribute calm {0,1}
+@data
+"""
+TURNED_DENSE = TURNED + "1,high,major,1,120.5,0\n0,low,minor,0,60,1\n"
+
+
+def _kept(path):
+    """How a file was read, as a model folder keeps it."""
+    return Columns.from_json(json.loads(json.dumps(read(path).columns.to_json())))
+
+
+def test_attributes_and_values_in_another_order_give_the_same_features(tmp_path):
+    first = read(path := _write(tmp_path, DENSE))
+    other = _write(tmp_path, TURNED_DENSE, name="songs-test.arff")
+    again = read(other, like=_kept(path))
+    assert again.features.tolist() == first.features.tolist()
+    assert again.label_sets() == first.label_sets()
+    assert again.columns == first.columns
+    block = next(iterate(other, labelled=False, like=_kept(path)))
+    assert block.features.tolist() == first.features.tolist()
+    assert load(tmp_path).features.tolist() == first.features.tolist() * 2
+
+
+def test_numbers_alone_in_another_order_give_the_same_features(tmp_path):
+    head = "@relation r\n@attribute a real\n@attribute b {0,1}\n@attribute calm {0,1}\n@data\n"
+    turned = "@relation r\n@attribute calm {0,1}\n@attribute b {1,0}\n@attribute a real\n@data\n"
+    xml = '<labels><label name="calm"/></labels>'
+    like = _kept(_write(tmp_path, head + "0.5,1,0\n2,0,1\n", xml))
+    assert like.attributes.values == {}  # 0 and 1 are numbers in whatever order
+    again = read(_write(tmp_path, turned + "0,1,0.5\n1,0,2\n", xml, "songs-test.arff"), like=like)
+    assert again.features.tolist() == [[0.5, 1], [2, 0]]
+
+
+def test_a_sparse_row_leaves_out_the_first_value_of_its_own_file(tmp_path):
+    path = _write(tmp_path, DENSE)
+    rows = "{0 1,4 120.5,3 1}\n{1 low,2 minor,4 60,5 1}\n{}\n"
+    again = read(_write(tmp_path, TURNED + rows, name="songs-test.arff"), like=_kept(path))
+    expected = [[120.5, 1, 0, 0, 1], [60, 0, 1, 0, 0], [0, 1, 0, 0, 1]]
+    assert again.features.toarray().tolist() == expected
+    assert again.label_sets() == [("it's loud", "angry"), ("calm",), ()]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("tempo real", "speed real", "no attribute is called 'tempo', as a feature was in"),
+        ("tempo real", "tempo {a,b}", "'tempo' is nominal, and was a number in training"),
+        ("tempo real", "tempo string", "'tempo' is text, and was a number in training"),
+        ("{high,low,middle}", "numeric", "'mood' is a number, and was nominal in training"),
+        ("@data", "@attribute tempo real\n@data", "2 attributes are called 'tempo', as a feature"),
+    ],
+)
+def test_an_attribute_of_training_that_a_file_does_not_have(tmp_path, old, new, message):
+    like = _kept(_write(tmp_path, DENSE))
+    other = _write(tmp_path, TURNED_DENSE.replace(old, new), name="songs-test.arff")
+    with pytest.raises(UserError, match=rf"songs-test\.arff: .*{message}"):
+        read(other, like=like)
+
+
+def test_a_feature_of_training_that_is_a_label_here(tmp_path):
+    like = _kept(_write(tmp_path, DENSE))
+    other = _write(tmp_path, TURNED_DENSE, name="songs-test.arff")
+    with pytest.raises(
+        UserError, match=r"songs-test\.arff: 'tempo' is a label here, and was a feature"
+    ):
+        read(other, labels=["calm", "tempo"], like=like)
+
+
+def test_attributes_that_training_did_not_have_are_not_read(tmp_path):
+    like = _kept(path := _write(tmp_path, DENSE))
+    more = TURNED.replace("@data", "@attribute place {x,y}\n@data")
+    rows = "1,high,major,1,120.5,0,?\n0,low,minor,0,60,1,y\n"
+    again = read(_write(tmp_path, more + rows, name="songs-test.arff"), like=like)
+    assert again.features.tolist() == read(path).features.tolist()
+    assert again.columns.describe() == "mulan: 5 features; not read: 'place'"
+
+
+def test_values_that_training_did_not_have(tmp_path):
+    like = _kept(_write(tmp_path, DENSE))
+    more = TURNED.replace("{high,low,middle}", "{none,high,low}")
+    other = _write(tmp_path, more + "1,none,major,1,120.5,0\n", name="songs-test.arff")
+    again = read(other, like=like)
+    assert again.features.tolist() == [[120.5, 1, 0, 0, 0]]
+    assert "1 cell of 'mood' holds a category that training did not have ('none')" in again.notes[0]
+    other.write_text(more + "1,middle,major,1,120.5,0\n")  # which this header does not list
+    with pytest.raises(UserError, match=r"line 9: 'mood': expected one of none, high, low, got"):
+        read(other, like=like)
+    other.write_text(TURNED.replace("{major,minor}", "{major,c}") + "1,high,c,1,120.5,0\n")
+    expected = r"songs-test.arff, line 9: 'key': expected one of minor, major as in training, got"
+    with pytest.raises(UserError, match=expected):
+        read(other, like=like)
+
+
+def test_numbers_as_values_keep_the_codes_of_training(tmp_path):
+    head = "@relation r\n@attribute k {0,1,2}\n@attribute calm {0,1}\n@data\n"
+    xml = '<labels><label name="calm"/></labels>'
+    like = _kept(_write(tmp_path, head + "2,1\n0,0\n", xml))
+    fewer = _write(
+        tmp_path, head.replace("{0,1,2}", "{1,0}") + "1,1\n0,0\n", xml, "songs-test.arff"
+    )
+    assert read(fewer, like=like).features.tolist() == [[0, 1, 0], [1, 0, 0]]
+
+
+def test_attributes_of_one_name_are_known_by_their_order(tmp_path):
+    xml = '<labels><label name="l"/></labels>'
+    head = "@relation r\n@attribute n real\n@attribute n real\n@attribute m {a,b}\n"
+    end = "@attribute l {0,1}\n@data\n1,2,b,1\n"
+    like = _kept(path := _write(tmp_path, head + end, xml))
+    assert read(path, like=like).features.tolist() == [[1, 2, 1]]
+    for other in (head.replace("{a,b}", "{b,a}"), head.replace("n real", "o real", 1)):
+        with pytest.raises(UserError, match="attributes are not those of training in the same"):
+            read(_write(tmp_path, other + end, xml, "songs-test.arff"), like=like)
+
+
+def test_without_names_attributes_are_taken_by_position(tmp_path):
+    """As in models that were saved before names were kept, and in those of other formats."""
+    other = _write(tmp_path, TURNED_DENSE)
+    for like in (Columns("mulan", num_features=5), Columns("svm", num_features=5)):
+        assert read(other, like=like).features.tolist() == [[1, 0, 0, 0, 120.5], [0, 1, 0, 1, 60]]
+    (tmp_path / "a.svm").write_text("0 0:2 4:1\n")
+    like = _kept(_write(tmp_path, DENSE))
+    assert read(tmp_path / "a.svm", like=like).features.toarray().tolist() == [[2, 0, 0, 0, 1]]
+
+
+def test_numbers_are_written_under_their_names(tmp_path):
+    head = "@relation r\n@attribute 'it\\'s' real\n@attribute b {0,1}\n@attribute calm {0,1}\n"
+    data = read(_write(tmp_path, head + "@data\n0.5,1,0\n2,0,1\n"), labels=["calm"])
+    write(data, tmp_path / "again.arff")
+    again = read(tmp_path / "again.arff", like=data.columns)
+    assert again.features.tolist() == data.features.tolist()
+    assert again.columns == data.columns

@@ -7,14 +7,17 @@ relation.
 A nominal attribute of two values is 0 for the first and 1 for the second, unless the values are the
 numbers 0 and 1; one of more values becomes a column per value. Attributes of text are left out with
 a note.
+
+A file that is read like another one gives the same features, whatever the order of its attributes
+and of their values: they are found by name.
 """
 
 import contextlib
 import functools
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TextIO
 from xml.parsers import expat
@@ -25,7 +28,10 @@ from scipy import sparse
 
 from zlpr._counted import counted
 from zlpr._errors import UserError
+from zlpr.data.columns import Columns
 from zlpr.data.dataset import Dataset, split_name
+from zlpr.data.feature_attributes import FeatureAttributes
+from zlpr.data.feature_columns import unknown_notes
 from zlpr.data.files import COMPRESSED_SUFFIXES, Lines, open_bytes, read_lines
 from zlpr.data.problems import Problems, name_all, quote
 from zlpr.data.roles import INDICATORS
@@ -51,32 +57,55 @@ class Attribute:
         name: without quotes.
         values: the values of a nominal attribute, None for a number.
         textual: whether it is a string or a date.
+        known: the values that training had, in its order, where they are codes of this file, too.
     """
 
     name: str
     values: tuple[str, ...] | None = None
     textual: bool = False
+    known: tuple[str, ...] | None = None
+
+    @property
+    def coded(self) -> tuple[str, ...]:
+        """The values that have a code, in the order of the codes."""
+        return self.known if self.known is not None else self.values or ()
 
     @functools.cached_property
     def positions(self) -> dict[str, int]:
-        """Where each of the values stands; the first place of one that is listed twice."""
-        values = self.values or ()
-        return {value: len(values) - 1 - i for i, value in enumerate(reversed(values))}
+        """Where each value with a code stands; the first place of one that is listed twice."""
+        return {value: len(self.coded) - 1 - i for i, value in enumerate(reversed(self.coded))}
+
+    @functools.cached_property
+    def listed(self) -> frozenset[str]:
+        """The values that the header lists."""
+        return frozenset(self.values or ())
 
     @functools.cached_property
     def binary(self) -> bool:
         """Whether its values are the numbers 0 and 1."""
-        return self.values is not None and set(self.values) <= {"0", "1"}
+        return self.values is not None and set(self.coded) <= {"0", "1"}
+
+    @property
+    def categories(self) -> tuple[str, ...] | None:
+        """The values, where they are not simply numbers."""
+        return None if self.binary else self.values
+
+    @property
+    def kind(self) -> str:
+        """What its cells hold, for people."""
+        return "text" if self.textual else "a number" if self.categories is None else "nominal"
 
     @property
     def width(self) -> int:
         """How many feature columns it becomes."""
         if self.textual:
             return 0
-        return len(self.values) if self.values is not None and len(self.values) > 2 else 1
+        return len(self.coded) if len(self.coded) > 2 else 1
 
-    def code(self, value: str) -> tuple[int, float]:
+    def code(self, value: str) -> tuple[int, float] | None:
         """The column, from 0 within the attribute, and the number for a value.
+
+        None where the attribute has a column for each value that training had, and not for this.
 
         Raises:
             ValueError: if the attribute has no such value.
@@ -86,12 +115,18 @@ class Attribute:
                 if "_" not in value and np.isfinite(number := float(value)):
                     return 0, number
             raise ValueError(f"expected a finite number, got {quote(value)}")
-        position = self.positions.get(value)
-        if position is None:
+        if value not in self.listed:
             raise ValueError(f"expected one of {name_all(self.values, 8)}, got {quote(value)}")
+        position = self.positions.get(value)
+        if position is None and self.width > 1:
+            return None
+        if position is None:
+            raise ValueError(
+                f"expected one of {name_all(self.coded, 8)} as in training, got {quote(value)}"
+            )
         if self.binary:
             return 0, float(value)
-        return (0, float(position)) if len(self.values) <= 2 else (position, 1.0)
+        return (0, float(position)) if self.width == 1 else (position, 1.0)
 
 
 @dataclass
@@ -107,8 +142,10 @@ class _Layout:
     attributes: Sequence[Attribute]
     label_columns: dict[int, str]  # attribute position -> label name
     label_names: tuple[str, ...]
-    offsets: tuple[int, ...]  # attribute position -> first feature column
+    offsets: dict[int, int]  # attribute position -> first feature column, in the columns' order
     width: int
+    columns: Columns
+    unknown: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
 
     @functools.cached_property
     def numbers_only(self) -> bool:
@@ -119,6 +156,16 @@ class _Layout:
     def mostly_empty(self) -> bool:
         """Whether a column per value makes rows so wide that they are kept as sparse ones."""
         return self.width > 1000 + 4 * len(self.attributes)
+
+    @functools.cached_property
+    def left_out(self) -> tuple[tuple[int, str], ...]:
+        """The first value of attributes whose code in training is not 0; sparse rows omit it."""
+        return tuple(
+            (position, attribute.values[0])
+            for position, attribute in enumerate(self.attributes)
+            if attribute.known is not None and attribute.values is not None
+            if attribute.width > 1 or attribute.positions.get(attribute.values[0]) != 0
+        )
 
 
 def read_blocks(path: Path, options: ReadOptions, problems: Problems) -> Iterator[Block]:
@@ -142,6 +189,7 @@ def read_blocks(path: Path, options: ReadOptions, problems: Problems) -> Iterato
             yield _block(rows, layout, bool(is_sparse), options, problems)
     if layout is None:
         raise UserError(f"{path}: no line with @data")
+    problems.notes += unknown_notes(str(path), layout.unknown)
 
 
 def _data_lines(lines: Lines) -> list[tuple[int, str]]:
@@ -220,16 +268,74 @@ def _lay_out(path: Path, header: _Header, options: ReadOptions, problems: Proble
     if missing:
         raise UserError(f"{path}: no attribute is called {quote(missing[0])}, as a label is")
     columns = {positions[name]: name for name in names}
-    offsets, width = [], 0
-    for position, attribute in enumerate(header.attributes):
-        offsets.append(width)
-        if position not in columns:
-            width += attribute.width
-            if attribute.textual:
-                problems.notes.append(
-                    f"{path}: left out {quote(attribute.name)}, an attribute of text"
-                )
-    return _Layout(header.attributes, columns, tuple(names), tuple(offsets), width)
+    others = {i: held for i, held in enumerate(header.attributes) if i not in columns}
+    problems.notes += [
+        f"{path}: left out {quote(attribute.name)}, an attribute of text"
+        for attribute in others.values()
+        if attribute.textual
+    ]
+    like = None if options.like is None else options.like.attributes
+    features, kept = _features(path, others, names, like)
+    offsets, width = {}, 0
+    for position, attribute in features.items():
+        offsets[position] = width
+        width += attribute.width
+    unread = [held.name for i, held in others.items() if i not in features and not held.textual]
+    return _Layout(
+        [features.get(i, attribute) for i, attribute in enumerate(header.attributes)],
+        columns,
+        tuple(names),
+        offsets,
+        width,
+        Columns(num_features=width, attributes=kept, unread=tuple(unread)),
+    )
+
+
+def _features(
+    path: Path,
+    attributes: Mapping[int, Attribute],
+    labels: Sequence[str],
+    like: FeatureAttributes | None,
+) -> tuple[dict[int, Attribute], FeatureAttributes]:
+    """The attributes that are features, by position in the features' order, and what to keep."""
+    if like is not None and like.digest is None:
+        return _matched(path, attributes, set(labels), like), like
+    features = {i: attribute for i, attribute in attributes.items() if not attribute.textual}
+    kept = FeatureAttributes.of([(held.name, held.categories) for held in features.values()])
+    if like is not None and like != kept:
+        raise UserError(
+            f"{path}: its attributes are not those of training in the same order; some there share "
+            "a name, or their names were too long to keep, so that order tells them apart"
+        )
+    return features, kept
+
+
+def _matched(
+    path: Path, attributes: Mapping[int, Attribute], labels: set[str], like: FeatureAttributes
+) -> dict[int, Attribute]:
+    """The attributes of training by their positions here, in training's order and with its values.
+
+    Raises:
+        UserError: one of them is not there, is there twice or is of another kind.
+    """
+    counts = Counter(attribute.name for attribute in attributes.values())
+    positions = {attribute.name: i for i, attribute in attributes.items()}
+    found = {}
+    for name in like.names:
+        if name in labels:
+            raise UserError(f"{path}: {quote(name)} is a label here, and was a feature in training")
+        if counts[name] != 1:
+            many = f"{counts[name]} attributes are" if counts[name] else "no attribute is"
+            raise UserError(f"{path}: {many} called {quote(name)}, as a feature was in training")
+        attribute, known = attributes[positions[name]], like.values.get(name)
+        if (attribute.kind != "a number") if known is None else (attribute.values is None):
+            before = "a number" if known is None else "nominal"
+            raise UserError(
+                f"{path}: the attribute {quote(name)} is {attribute.kind}, and was {before} in "
+                "training"
+            )
+        found[positions[name]] = replace(attribute, known=known)
+    return found
 
 
 def _note_repeated(path: Path, header: _Header, labels: set[str], problems: Problems) -> None:
@@ -350,8 +456,10 @@ def _check_sparse(path: Path, layout: _Layout, is_sparse: bool) -> None:
             continue
         if position in layout.label_columns:
             zero_first = INDICATORS.get(values[0]) is False
+        elif position not in layout.offsets or attribute.known is not None:
+            continue  # not read, or put in where a row leaves it out
         else:
-            zero_first = attribute.width == 1 and attribute.code(values[0])[1] == 0.0
+            zero_first = attribute.width == 1 and attribute.code(values[0]) == (0, 0.0)
         if not zero_first:
             raise UserError(
                 f"{path}: sparse rows leave out the first value of an attribute, but that of "
@@ -379,6 +487,7 @@ def _block(
         lines=good,
         features=features,
         label_names=layout.label_names,
+        columns=layout.columns,
     )
 
 
@@ -396,7 +505,7 @@ def _dense_rows(
         for row in fast[:, columns].astype(bool):
             present = np.flatnonzero(row).tolist()
             sets.append([layout.label_columns[columns[i]] for i in present])
-        return np.delete(fast, columns, axis=1)
+        return fast[:, list(layout.offsets)]
     features = np.zeros((len(rows), layout.width))
     for number, line in rows:
         try:
@@ -439,6 +548,8 @@ def _encoded(cells: Any, layout: _Layout) -> tuple[list[str], list[tuple[int, fl
     pairs = []
     for position, text in cells:
         attribute = layout.attributes[position]
+        if position not in layout.label_columns and position not in layout.offsets:
+            continue
         if text == "?":
             raise ValueError(f"{quote(attribute.name)} is missing ('?'), expected a value")
         if position in layout.label_columns:
@@ -448,12 +559,15 @@ def _encoded(cells: Any, layout: _Layout) -> tuple[list[str], list[tuple[int, fl
                 )
             if INDICATORS[text]:
                 labels.append((position, layout.label_columns[position]))
-        elif not attribute.textual:
+        else:
             try:
-                column, value = attribute.code(text)
+                code = attribute.code(text)
             except ValueError as wrong:
                 raise ValueError(f"{quote(attribute.name)}: {wrong}") from None
-            pairs.append((layout.offsets[position] + column, value))
+            if code is None:
+                layout.unknown[attribute.name][text] += 1
+            else:
+                pairs.append((layout.offsets[position] + code[0], code[1]))
     return [name for _, name in labels], pairs
 
 
@@ -492,9 +606,8 @@ def _sparse_cells(line: str, layout: _Layout) -> Iterator[tuple[int, str]]:
         raise ValueError(f"expected a sparse row in braces, got {quote(line)}")
     seen = set()
     inner = line[1:-1].strip()
-    if not inner:
-        return
-    for cell in _quoted_cells(inner) if "'" in inner or '"' in inner else inner.split(","):
+    cells = _quoted_cells(inner) if "'" in inner or '"' in inner else inner.split(",")
+    for cell in cells if inner else ():
         index, _, value = cell.strip().partition(" ")
         position = int(index) if index.isascii() and index.isdigit() and len(index) < 10 else -1
         if not 0 <= position < len(layout.attributes) or not value.strip():
@@ -505,6 +618,7 @@ def _sparse_cells(line: str, layout: _Layout) -> Iterator[tuple[int, str]]:
             raise ValueError(f"index {position} appears twice")
         seen.add(position)
         yield position, _unquoted(value.strip())
+    yield from (cell for cell in layout.left_out if cell[0] not in seen)
 
 
 def _quoted_cells(text: str) -> Iterator[str]:
@@ -523,11 +637,8 @@ def write(dataset: Dataset, stream: TextIO) -> None:
     features: Any = features_of(dataset)
     width = features.shape[1]
     stream.write(f"@relation {_quoted(dataset.name or 'data')}\n\n")
-    taken = set(dataset.label_names)
-    prefix = "feature"
-    while any(name.startswith(prefix) for name in taken):
-        prefix += "_"
-    stream.writelines(f"@attribute {prefix}{i} numeric\n" for i in range(width))
+    names = _attribute_names(dataset, width)
+    stream.writelines(f"@attribute {name} numeric\n" for name in names)
     stream.writelines(f"@attribute {_quoted(name)} {{0,1}}\n" for name in dataset.label_names)
     stream.write("\n@data\n")
     labels: Any = dataset.labels.sorted_indices()
@@ -548,6 +659,19 @@ def write(dataset: Dataset, stream: TextIO) -> None:
             flags[present] = 1
             numbers = [repr(value) for value in features[row].astype(float).tolist()]
             stream.write(",".join([*numbers, *map(str, flags.tolist())]) + "\n")
+
+
+def _attribute_names(dataset: Dataset, width: int) -> list[str]:
+    """What the features are called: as in the ARFF file they come from where all were numbers."""
+    taken = set(dataset.label_names)
+    held = None if dataset.columns is None else dataset.columns.attributes
+    names = () if held is None or held.values else held.names
+    if len(names) == width and taken.isdisjoint(names):
+        return [_quoted(name) for name in names]
+    prefix = "feature"
+    while any(name.startswith(prefix) for name in taken):
+        prefix += "_"
+    return [f"{prefix}{i}" for i in range(width)]
 
 
 def _quoted(name: str) -> str:
