@@ -8,6 +8,7 @@ from sklearn.calibration import _sigmoid_calibration
 
 from zlpr._errors import UserError
 from zlpr.decoding import Calibrator, expected_calibration_error
+from zlpr.metrics import TopScores
 
 
 def sigmoid(values):
@@ -128,6 +129,59 @@ def test_a_label_far_from_zero_takes_nothing_from_the_others():
     far, expected = Calibrator().fit(true, scores), Calibrator().fit(true, near)
     np.testing.assert_allclose(far.temperature[1:], expected.temperature[1:], rtol=1e-4)
     np.testing.assert_allclose(far(scores), expected(near), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("scale", "offset"),
+    [(1, 1000), (1, -1e6), (2000, 0), (4000, 0), (1e-6, 0), (1e-20, 0), (1e30, -1e33)],
+)
+@pytest.mark.parametrize("min_positives", [20, 10**6])
+def test_probabilities_do_not_depend_on_scale_and_zero_of_the_scores(scale, offset, min_positives):
+    true, scores = data(samples=2000, slopes=(2.0, 0.02, -1.0), biases=(-0.5, -1.0, 0.5))
+    expected = Calibrator(min_positives=min_positives).fit(true, scores)(scores)
+    scores = scores * scale + offset
+    fitted = Calibrator(min_positives=min_positives).fit(true, scores)
+    np.testing.assert_allclose(fitted(scores), expected, atol=1e-8)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_one_label_on_another_scale_is_fitted_like_the_others(scale):
+    true, scores = data(samples=500)
+    expected = Calibrator().fit(true, scores)(scores)
+    scores[:, 0] = scores[:, 0] * scale
+    np.testing.assert_allclose(Calibrator().fit(true, scores)(scores), expected, atol=1e-6)
+    scores = scores.astype(np.float32)
+    np.testing.assert_allclose(Calibrator().fit(true, scores)(scores), expected, atol=1e-5)
+
+
+def test_candidates_on_another_scale_get_the_same_probabilities():
+    true, scores = data(samples=500)
+    labels = np.argsort(-scores, axis=1)[:, :2]
+    values = np.take_along_axis(scores, labels, axis=1)
+    near, far = TopScores(labels, values, 3), TopScores(labels, 4000 * values - 9000, 3)
+    expected, found = Calibrator().fit(true, near)(near), Calibrator().fit(true, far)(far)
+    np.testing.assert_allclose(found.scores, expected.scores, atol=1e-8)
+
+
+def test_scores_that_hardly_rise_keep_the_slope_that_is_likeliest():
+    """With three scores, each the label of a given number of samples, the odds are known."""
+    scores = np.repeat([-1.0, 0.0, 1.0], 40_000)[:, None]
+    positives = np.repeat([19_990, 20_000, 20_010], 40_000)[:, None]
+    true = np.arange(len(scores))[:, None] % 40_000 < positives
+    fitted = Calibrator().fit(true, scores)
+    slope = np.log(20_010 / 19_990)
+    assert 2 / fitted.temperature[0] == pytest.approx(slope, rel=1e-3)
+
+
+@pytest.mark.parametrize("value", [0.0, 7.0, -1e5, 1e30])
+def test_equal_scores_get_the_share_of_the_label(value):
+    true, scores = data(samples=500)
+    scores[:, 0] = value
+    fitted = Calibrator().fit(true, scores)
+    np.testing.assert_allclose(fitted(scores).mean(axis=0), true.mean(axis=0), atol=1e-3)
+    scores[:] = value
+    fitted = Calibrator().fit(true, scores)
+    np.testing.assert_allclose(fitted(scores).mean(axis=0), true.mean(axis=0), atol=1e-3)
 
 
 def test_arrays_and_tensors_in_kind():

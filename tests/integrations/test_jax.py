@@ -190,6 +190,29 @@ def test_the_divergence_is_that_in_torch(symmetric, dtype):
     np.testing.assert_allclose(gradient, s.grad, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize("weight", [0.0, 1.0, 3e38])
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_the_divergence_of_extreme_scores_is_that_in_torch(symmetric, weight):
+    extremes = np.float32([np.inf, 3e38, 100, 20, 1, 0])
+    one, two = (axis.reshape(-1, 1) for axis in np.meshgrid(*2 * [np.append(extremes, -extremes)]))
+    s, t = (torch.tensor(values, requires_grad=True) for values in (one, two))
+    expected = losses.zlpr_divergence(
+        s, t, symmetric=symmetric, label_weight=weight, reduction="none"
+    )
+    expected.sum().backward()
+
+    def total(s, t):
+        values = ours.zlpr_divergence(s, t, symmetric=symmetric, label_weight=weight)
+        return values.sum(), values
+
+    (of_s, of_t), values = jax.grad(total, (0, 1), has_aux=True)(one, two)
+    near = {"rtol": 1e-5, "atol": 1e-6 * max(1.0, min(weight, 2e19))}
+    np.testing.assert_allclose(values, expected.detach(), **near)
+    np.testing.assert_allclose(of_s, s.grad, **near)
+    np.testing.assert_allclose(of_t, t.grad, **near)
+    assert not np.isnan(values).any()
+
+
 @pytest.mark.parametrize("name", ["zlpr", "lsep", "warp"])
 def test_vmap_over_samples_is_the_batch(name):
     scores, labels = sample("float32", 6)

@@ -1,5 +1,7 @@
 """ZLPR's divergence between score vectors."""
 
+import itertools
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -63,6 +65,47 @@ def test_extreme_and_equal_scores(symmetric: bool) -> None:
         assert slope.isfinite().all()
     one_sided = zlpr_divergence(torch.tensor([-torch.inf]), torch.tensor([0.0]))
     assert one_sided.item() == pytest.approx(0.6931472)  # log 2
+
+
+EXTREMES = [torch.inf, 3e38, 1e30, 100.0, 20.0, 1.0, 0.0]
+PAIRS = list(itertools.product([*EXTREMES, *(-value for value in EXTREMES)], repeat=2))
+
+
+@pytest.mark.parametrize("weight", [None, 0.0, 1.0, 3e38])
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_no_pair_of_scores_gives_nan(
+    symmetric: bool, weight: float | None, dtype: torch.dtype
+) -> None:
+    """An infinite score counts as a sixteenth of the largest number, as in every loss."""
+    pairs = torch.tensor(PAIRS, dtype=dtype)
+    s, t = (column.clone().requires_grad_() for column in pairs[:, :, None].unbind(1))
+    value = zlpr_divergence(s, t, symmetric=symmetric, label_weight=weight, reduction="none")
+    limit = torch.finfo(dtype).max / 16
+    held = pairs.clamp(-limit, limit)
+    if weight in (None, 1.0) and dtype is torch.float32:
+        expected = exact_divergence(*held.double().unbind(1))
+        if symmetric:
+            expected = expected + exact_divergence(*held.double().flip(1).unbind(1))
+        torch.testing.assert_close(value.double(), expected, rtol=1e-5, atol=1e-7)
+    elif weight == 0.0:
+        assert (value == 0).all()
+    assert (value >= 0).all()
+    of_s, of_t = torch.autograd.grad(value.sum(), (s, t))
+    assert not of_s.isnan().any()
+    ahead = (held[:, 0] - held[:, 1]).sign()[:, None]
+    assert (of_t * ahead <= 0).all()  # a step of one towards the other never adds
+    if symmetric:
+        assert (of_s * ahead >= 0).all()
+
+
+def exact_divergence(s: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+    """The formula in float64, from the side on which p <= 1/2."""
+    sign = torch.where(s > 0, -1.0, 1.0)
+    s, t = s * sign, t * sign
+    nothing = torch.zeros_like(s)
+    gained = torch.logaddexp(2 * t, nothing) - torch.logaddexp(2 * s, nothing)
+    return gained - 2 * torch.sigmoid(2 * s) * (t - s)
 
 
 def test_masks_weights_reductions_and_checks() -> None:

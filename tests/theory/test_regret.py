@@ -6,7 +6,7 @@ import torch
 from sklearn.metrics import label_ranking_average_precision_score, label_ranking_loss
 
 from zlpr.losses import zlpr_loss
-from zlpr.metrics import PAPER_METRICS
+from zlpr.metrics import PAPER_METRICS, evaluate
 from zlpr.theory import (
     best_possible,
     independent,
@@ -42,6 +42,48 @@ def test_no_predictor_beats_the_best_possible(joints):
     assert precision == pytest.approx(best["average_precision"], abs=1e-12)
     loss = min(value["ranking_loss"] for value in ranked)
     assert loss == pytest.approx(best["ranking_loss"], abs=1e-12)
+
+
+def samples_of(joints, steps):
+    """Every label set as often as its probability, in `steps`, says; which input each has."""
+    counts = torch.stack([(joint.flatten() * steps).round().long() for joint in joints])
+    which, sets = (torch.arange(size) for size in counts.shape)
+    inputs = which[:, None].expand_as(counts).flatten().repeat_interleave(counts.flatten())
+    rows = sets.repeat(len(joints)).repeat_interleave(counts.flatten())
+    return label_vectors(joints[0].ndim)[rows].numpy().astype(bool), inputs
+
+
+@pytest.mark.parametrize(
+    "chances",
+    [
+        [[0.0, 0.5]],
+        [[0.0, 0.5, 0.25], [0.0, 0.0, 0.75]],
+        [[0.0, 0.0]],
+        [[0.0, 1.0], [0.0, 0.0]],
+    ],
+)
+def test_labels_that_never_apply_are_measured_as_in_samples(chances):
+    joints = [independent(row) for row in chances]
+    true, inputs = samples_of(joints, 16)
+    signs = 2 * label_vectors(len(chances[0])) - 1
+    best = dict.fromkeys(PAPER_METRICS[:4], 0.0)
+    for rows in itertools.product(signs, repeat=len(joints)):
+        scores = torch.stack(rows) * torch.arange(1, len(chances[0]) + 1)
+        given = scores[inputs].numpy()
+        expected = evaluate(true, given, given > 0, empty="paper")
+        value = measure(scores, joints)
+        assert value == pytest.approx({name: expected[name] for name in PAPER_METRICS})
+        best = {name: max(top, value[name]) for name, top in best.items()}
+    possible = best_possible(joints)
+    assert {name: possible[name] for name in best} == pytest.approx(best)
+
+
+def test_the_best_cut_leaves_out_a_label_that_never_applies():
+    joints = [independent([0.0, 0.5]), independent([0.0, 1.0])]
+    scores = torch.tensor([[0.1, 0.0], [0.2, 1.0]], dtype=torch.float64)
+    assert at_best_cut(scores, joints)["macro_f1"] == pytest.approx((1 + 6 / 7) / 2)
+    never = [independent([0.0, 0.0])]
+    assert at_best_cut(scores[:1], never) == dict.fromkeys(PAPER_METRICS[:4], 1.0)
 
 
 def test_ranking_metrics_agree_with_scikit_learn_where_both_define_them():

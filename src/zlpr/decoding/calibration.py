@@ -32,6 +32,8 @@ from zlpr.metrics import Labels, Scores, TopScores
 __all__ = ["Calibrator"]
 
 BLOCK_CELLS = 1 << 17
+LEAST_UNIT = 1e-30
+"""Scores that differ by less are the same: slopes as steep as their fit exceed float32."""
 Values = NDArray[np.float64]
 Derivatives = Callable[[Values, Values], Values]
 
@@ -48,7 +50,9 @@ class Calibrator:
     Which labels get their own: those with at least `min_positives` validation samples that have
     the label and as many that do not. All others, absent ones included, share one temperature and
     bias fitted on all cells. Where scores fall as the label becomes more likely, the slope stops
-    at a thousandth of the link's, so that probabilities always rise with scores.
+    at a thousandth of the link's with half the scores' range as the unit, so that probabilities
+    always rise with scores. Scores on another scale, or from another zero, get the same
+    probabilities.
 
     Scores of -inf (impossible labels) get probability 0 and are left out of the fit.
 
@@ -96,15 +100,15 @@ class Calibrator:
 
     def learn(self, data: Validation) -> None:
         """Fit temperature and bias on checked data."""
-        slope, bias = _fit_shared(data, self.link_scale)
-        slopes = np.full(data.num_labels, slope)
-        biases = np.full(data.num_labels, bias)
+        shared = _fit_shared(data, self.link_scale)
+        slopes = np.full(data.num_labels, shared.slope)
+        biases = np.full(data.num_labels, shared.bias)
         finite = np.isfinite(data.scores)
         positives = data.count_by_label(data.true & finite)
         others = data.count_by_label(finite) - positives
         enough = np.minimum(positives, others) >= self.min_positives
         for labels in _column_blocks(np.flatnonzero(enough), data.label_lengths()):
-            slopes[labels], biases[labels] = _fit_labels(data, labels, slope, bias, self.link_scale)
+            slopes[labels], biases[labels] = _fit_labels(data, labels, shared, self.link_scale)
         self.temperature = (self.link_scale / slopes).tolist()
         self.bias = biases.tolist()
 
@@ -126,7 +130,7 @@ class Calibrator:
 
     def log_odds(self, scores: FloatArray, shortlist: Shortlist | None = None) -> FloatArray:
         """Log odds of checked scores: infinite where the scores are."""
-        slope = self.link_scale / np.asarray(self.temperature, dtype=scores.dtype)
+        slope = (self.link_scale / np.asarray(self.temperature)).astype(scores.dtype)
         bias = np.asarray(self.bias, dtype=scores.dtype)
         if isinstance(self.temperature, list):
             check_width(scores, len(self.temperature), shortlist)
@@ -185,14 +189,15 @@ def _newton(
     Newton's method with steps halved until the loss no longer rises; shapes (problems,).
 
     Returns:
-        Slopes and biases, and which problems ended where no step led down.
+        Slopes and biases, and which problems ended elsewhere than at the minimum.
     """
     current = derivatives(slope, bias)
     stuck = np.zeros(slope.shape, dtype=bool)
     for _ in range(100):
         slope_step, bias_step, decrement = _newton_step(current, fixed_slope)
         tolerance = 1e-12 * (1 + np.abs(current[0]))
-        length = np.where((decrement > tolerance) & ~stuck, 1.0, 0.0)
+        unfinished = ~(decrement <= tolerance)
+        length = np.where(unfinished & ~stuck, 1.0, 0.0)
         if not length.any():
             break
         for _ in range(40):
@@ -205,7 +210,7 @@ def _newton(
         slope, bias = np.where(worse, slope, trial_slope), np.where(worse, bias, trial_bias)
         current = np.where(worse, current, trial)
         stuck |= worse
-    return slope, bias, stuck
+    return slope, bias, unfinished
 
 
 def _newton_step(derivatives: Values, fixed_slope: bool) -> tuple[Values, Values, Values]:
@@ -213,8 +218,9 @@ def _newton_step(derivatives: Values, fixed_slope: bool) -> tuple[Values, Values
     _, slope_gradient, bias_gradient, aa, ab, bb = derivatives
     if fixed_slope:
         slope_gradient, aa, ab = 0 * slope_gradient, 0 * aa + 1, 0 * ab
-    # A trace of ridge keeps the system solvable when all scores are equal, or none finite.
-    ridge = 1e-10 * (aa + bb) + 1e-30
+    # A trace of ridge keeps the system solvable when all scores are equal, or none finite; more
+    # than rounding would end far from the minimum where few scores are far from all others.
+    ridge = 1e-15 * (aa + bb) + 1e-30
     aa, bb = aa + ridge, bb + ridge
     determinant = aa * bb - ab**2
     slope_step = (bb * slope_gradient - ab * bias_gradient) / determinant
@@ -225,13 +231,13 @@ def _newton_step(derivatives: Values, fixed_slope: bool) -> tuple[Values, Values
 def _rising(
     derivatives: Derivatives, slope: Values, bias: Values, least: float
 ) -> tuple[Values, Values]:
-    """`_newton`, with the slope held at `least` where it would come out lower."""
-    slope, bias, stuck = _newton(derivatives, slope, bias)
-    if stuck.any():  # far from all scores the loss has no curvature to go by; at 0 it has most
+    """`_newton`, with the slope held at `least` where it would not rise."""
+    slope, bias, lost = _newton(derivatives, slope, bias)
+    if lost.any():  # far from all scores the loss has no curvature to go by; at 0 it has most
         middle = np.zeros_like(slope)
         middle_slope, middle_bias, _ = _newton(derivatives, middle, middle)
-        slope, bias = np.where(stuck, middle_slope, slope), np.where(stuck, middle_bias, bias)
-    low = ~(slope >= least)
+        slope, bias = np.where(lost, middle_slope, slope), np.where(lost, middle_bias, bias)
+    low = ~(slope > 1e-6 * least)  # what rises by rounding alone does not rise
     if low.any():
         held, held_bias = np.full_like(slope, least), np.zeros_like(bias)
         held, held_bias, _ = _newton(derivatives, held, held_bias, fixed_slope=True)
@@ -251,6 +257,52 @@ def _finite(scores: FloatArray) -> tuple[Values, BoolArray]:
     return np.where(finite, scores, 0).astype(np.float64), finite
 
 
+@dataclass(frozen=True)
+class _Ruler:
+    """Scores as `u = (s - centre) / unit`, from -1 to 1, on which every fit is as easy as another.
+
+    `sigmoid(slope u + bias)` is `sigmoid(slope / unit s + bias - slope centre / unit)`.
+
+    Attributes:
+        centre: the middle of the scores' range, one number or one per column.
+        unit: half of that range; where all scores are the same, no less than they are.
+    """
+
+    centre: Values
+    unit: Values
+
+    @classmethod
+    def of(cls, scores: FloatArray, finite: BoolArray, axis: int | None, default: Any) -> "_Ruler":
+        """The ruler of finite scores, with a default for the unit of equal ones."""
+        some = finite.any(axis=axis)
+        low = np.where(some, np.min(scores, axis=axis, where=finite, initial=np.inf), 0)
+        high = np.where(some, np.max(scores, axis=axis, where=finite, initial=-np.inf), 0)
+        low, high = low.astype(np.float64), high.astype(np.float64)
+        centre, half = high / 2 + low / 2, high / 2 - low / 2
+        return cls(centre, np.where(half > LEAST_UNIT, half, np.maximum(default, np.abs(centre))))
+
+    def measure(self, scores: Values) -> Values:
+        """Scores on this ruler."""
+        return (scores - self.centre) / self.unit
+
+    def to_units(self, slope: Values, bias: Values) -> tuple[Values, Values]:
+        """Slope and bias of scores as those of `u`."""
+        return slope * self.unit, bias + slope * self.centre
+
+    def to_scores(self, slope: Values, bias: Values) -> tuple[Values, Values]:
+        """Slope and bias of `u` as those of scores."""
+        return slope / self.unit, bias - slope * (self.centre / self.unit)
+
+
+@dataclass(frozen=True)
+class _SharedFit:
+    """Slope and bias of all cells together, and the unit of their scores."""
+
+    slope: float
+    bias: float
+    unit: float
+
+
 def row_blocks(data: Validation) -> Iterator[tuple[FloatArray, BoolArray]]:
     step = max(1, BLOCK_CELLS // data.true.shape[1])
     for start in range(0, len(data.true), step):
@@ -268,34 +320,33 @@ def _column_blocks(
         labels = labels[step:]
 
 
-def _fit_shared(data: Validation, link_scale: float) -> tuple[float, float]:
+def _fit_shared(data: Validation, link_scale: float) -> _SharedFit:
     """Slope and bias of all cells together."""
-    slope, bias = link_scale, 0.0
-    stride = data.true.size // (8 * BLOCK_CELLS)
-    if stride > 1:  # a start from part of the samples spares rounds over all of them
-        part = data.select(np.arange(0, len(data.true), stride))
-        slope, bias = _fit_shared(part, link_scale)
     possible = data.scores > -np.inf
     positives = np.count_nonzero(data.true & possible)
     negatives = np.count_nonzero(possible) - positives
+    ruler = _Ruler.of(data.scores, np.isfinite(data.scores), None, 1.0)
+    start = np.array([link_scale]), np.array([0.0])
+    stride = data.true.size // (8 * BLOCK_CELLS)
+    if stride > 1:  # a start from part of the samples spares rounds over all of them
+        part = _fit_shared(data.select(np.arange(0, len(data.true), stride)), link_scale)
+        start = ruler.to_units(np.array([part.slope]), np.array([part.bias]))
 
     def derivatives(slope: Values, bias: Values) -> Values:
         total = np.zeros((6, 1))
         for block, true in row_blocks(data):
             scores, finite = _finite(block)
             targets = _smoothed(true, positives, negatives)
-            parts = _derivatives(scores, targets, finite, slope, bias)
+            parts = _derivatives(ruler.measure(scores), targets, finite, slope, bias)
             total += parts.sum(axis=1, keepdims=True)
         return total
 
-    slopes, biases = _rising(
-        derivatives, np.array([slope]), np.array([bias]), least=1e-3 * link_scale
-    )
-    return float(slopes[0]), float(biases[0])
+    slope, bias = ruler.to_scores(*_rising(derivatives, *start, least=1e-3 * link_scale))
+    return _SharedFit(float(slope[0]), float(bias[0]), float(ruler.unit))
 
 
 def _fit_labels(
-    data: Validation, labels: NDArray[np.int64], slope: float, bias: float, link_scale: float
+    data: Validation, labels: NDArray[np.int64], shared: _SharedFit, link_scale: float
 ) -> tuple[Values, Values]:
     """Slope and bias of each of these labels, starting from the shared ones."""
     given, true = data.columns(labels)
@@ -303,9 +354,12 @@ def _fit_labels(
     possible = given > -np.inf
     positives = np.count_nonzero(true & possible, axis=0)
     targets = _smoothed(true, positives, np.count_nonzero(possible, axis=0) - positives)
+    ruler = _Ruler.of(scores, finite, 0, shared.unit)
+    measured = ruler.measure(scores)
 
     def derivatives(slope: Values, bias: Values) -> Values:
-        return _derivatives(scores, targets, finite, slope, bias)
+        return _derivatives(measured, targets, finite, slope, bias)
 
-    start = np.full(len(labels), slope), np.full(len(labels), bias)
-    return _rising(derivatives, *start, least=1e-3 * link_scale)
+    start = np.full(len(labels), shared.slope), np.full(len(labels), shared.bias)
+    found = _rising(derivatives, *ruler.to_units(*start), least=1e-3 * link_scale)
+    return ruler.to_scores(*found)

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 Array = Any
-LARGEST_WEIGHT = 2.0**-64  # in units of the dtype's largest number, as in `zlpr.losses`
+# In units of the dtype's largest number, as in `zlpr.losses`.
+LARGEST_SCORE, LARGEST_WEIGHT = 2.0**-4, 2.0**-64
 FAR = 1000.0  # scores as wrong as that have a focus of 1
 MOST_EXPONENT = 80.0
 
@@ -79,7 +80,7 @@ def prepare(
     weights: Weights,
     *,
     hard: bool = False,
-    largest: float = 2.0**-4,
+    largest: float = LARGEST_SCORE,
     threshold: Array | float = 0.0,
 ) -> Cells:
     """Check the arguments that all losses share, and bring them into one form."""
@@ -465,25 +466,36 @@ def divergence(
             f"other must have the scores' shape {tuple(scores.shape)}, got {tuple(other.shape)}"
         )
     dtype = working_dtype(of, scores)
-    s, t = of.cast(scores, dtype), of.cast(other, dtype)
-    alike = s == t  # also where both are infinite and have no difference
-    alike = np_.logical_or(alike, np_.logical_not(_known(of, weights.known, s)))
-    s, t = np_.where(alike, 0.0, s), np_.where(alike, 0.0, t)
-    if symmetric:
-        terms = 2 * (of.sigmoid(2 * s) - of.sigmoid(2 * t)) * (s - t)
-    else:
-        terms = _kullback_leibler(of, s, t, float(np.finfo(dtype).max))
+    known = _known(of, weights.known, scores)
+    limit = LARGEST_SCORE * float(np.finfo(dtype).max)
+    s, t = (
+        of.hold(np_.where(known, of.cast(given, dtype), 0.0), -limit, limit)
+        for given in (scores, other)
+    )
+    terms = (_both_ways if symmetric else _kullback_leibler)(of, s, t)
     weight = _weight(of, "label_weight", weights.label_weight, terms)
     return np_.sum(weight * terms, axis=-1)
 
 
-def _kullback_leibler(of: Framework, s: Array, t: Array, largest: float) -> Array:
+def _probability(of: Framework, scores: Array) -> Array:
+    """`sigma(2s)`, without a gradient where it is 0 or 1; see `zlpr.losses.divergence`."""
+    p = of.sigmoid(2 * scores)
+    return of.numpy.where(of.numpy.logical_or(p == 0, p == 1), of.no_gradient(p), p)
+
+
+def _both_ways(of: Framework, s: Array, t: Array) -> Array:
+    """From the side on which not both p are near 1, so that nothing cancels."""
+    sign = of.numpy.where(s + t > 0, -1.0, 1.0)
+    s, t = s * sign, t * sign
+    return 2 * (_probability(of, s) - _probability(of, t)) * (s - t)
+
+
+def _kullback_leibler(of: Framework, s: Array, t: Array) -> Array:
     """From the side on which p <= 1/2, so that nothing cancels; see `zlpr.losses.divergence`."""
     np_ = of.numpy
     sign = np_.where(s > 0, -1.0, 1.0)
     s, t = s * sign, t * sign
-    p = of.sigmoid(2 * s)
-    step = np_.clip(2 * (t - s), -largest, largest)
+    p, step = _probability(of, s), 2 * (t - s)
     near = np_.abs(step) < 1
     small = np_.log1p(p * np_.expm1(np_.where(near, step, 0.0)))
     return np_.where(near, small, of.softplus(2 * t) - of.softplus(2 * s)) - p * step

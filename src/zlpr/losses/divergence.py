@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from zlpr.losses._arguments import Weight, check_mask, check_scores, check_weight, working_dtype
+from zlpr.losses._cells import limited_weight, within_limits
 from zlpr.losses._logsumexp import softplus
 from zlpr.losses._module import LossModule
 from zlpr.losses._reduce import Reduction, reduce
@@ -61,9 +62,10 @@ def zlpr_divergence(
     check_mask(scores, label_mask)
     weight = check_weight("label_weight", label_weight, scores)
     scores, other = scores.to(working_dtype(scores)), other.to(working_dtype(other))
-    # Equal scores have no divergence, also where both are infinite and have no difference.
-    alike = scores == other if label_mask is None else (scores == other) | ~label_mask
-    s, t = torch.where(alike, 0.0, scores), torch.where(alike, 0.0, other)
+    if label_mask is not None:
+        scores, other = (torch.where(label_mask, given, 0.0) for given in (scores, other))
+    s, t = within_limits(scores), within_limits(other)
+    weight = limited_weight(weight, s.dtype)
     terms = _symmetric(s, t) if symmetric else _kullback_leibler(s, t)
     values = (terms if weight is None else terms * weight).sum(dim=-1)
     return reduce(values, sample_weight, reduction)
@@ -98,8 +100,20 @@ class ZLPRDivergence(LossModule):
         return torch.zeros_like(scores)
 
 
+def _probability(scores: Tensor) -> Tensor:
+    """`sigma(2s)`; at 0 and 1 its slope of 0 wins over what it is multiplied by, be that infinite.
+
+    So weighted differences of scores may exceed the dtype.
+    """
+    p = torch.sigmoid(2 * scores)
+    return torch.where((p == 0) | (p == 1), p.detach(), p)
+
+
 def _symmetric(s: Tensor, t: Tensor) -> Tensor:
-    return 2 * (torch.sigmoid(2 * s) - torch.sigmoid(2 * t)) * (s - t)
+    """The terms of the symmetric form, from the side on which not both p are near 1."""
+    sign = torch.where(s + t > 0, -1.0, 1.0)
+    s, t = s * sign, t * sign
+    return 2 * (_probability(s) - _probability(t)) * (s - t)
 
 
 def _kullback_leibler(s: Tensor, t: Tensor) -> Tensor:
@@ -110,9 +124,7 @@ def _kullback_leibler(s: Tensor, t: Tensor) -> Tensor:
     """
     sign = torch.where(s > 0, -1.0, 1.0)
     s, t = s * sign, t * sign
-    p = torch.sigmoid(2 * s)
-    largest = torch.finfo(s.dtype).max
-    step = (2 * (t - s)).clamp(-largest, largest)  # finite, for p = 0 has to win over it
+    p, step = _probability(s), 2 * (t - s)
     near = step.abs() < 1
     small = torch.log1p(p * torch.expm1(torch.where(near, step, 0.0)))
     return torch.where(near, small, softplus(2 * t) - softplus(2 * s)) - p * step

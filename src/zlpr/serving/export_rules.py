@@ -65,7 +65,7 @@ def add_probabilities(sample: Sample, probabilities: Probabilities) -> Value:
 
 def log_odds(scores: Value, calibrator: Calibrator) -> Value:
     """Calibrated log odds in the type of the scores, as `Calibrator.log_odds`."""
-    slope = calibrator.link_scale / np.asarray(calibrator.temperature, dtype=scores.dtype)
+    slope = (calibrator.link_scale / np.asarray(calibrator.temperature)).astype(scores.dtype)
     return scores * slope + np.asarray(calibrator.bias, dtype=scores.dtype)
 
 

@@ -238,8 +238,8 @@ def measure(scores: Tensor, joints: Sequence[Tensor]) -> dict[str, float]:
         name: float((value * probabilities).sum(-1).mean()) for name, value in per_input.items()
     }
     hits, predicted, true = (decisions * chance).sum(0), decisions.sum(0), chance.sum(0)
-    values["micro_f1"] = float(2 * hits.sum() / (predicted.sum() + true.sum()))
-    values["macro_f1"] = float((2 * hits / (predicted + true)).mean())
+    values["micro_f1"] = float(_f1(hits.sum(), predicted.sum() + true.sum()))
+    values["macro_f1"] = float(_f1(hits, predicted + true).mean())
     return values
 
 
@@ -257,8 +257,8 @@ def at_best_cut(scores: Tensor, joints: Sequence[Tensor]) -> dict[str, float]:
         for table in _example_values(decisions.flatten(0, 1))
     )
     hits, predicted, true = (decisions * chance).sum(1), decisions.sum(1), chance.sum(0)
-    micro = 2 * hits.sum(-1) / (predicted.sum(-1) + true.sum())
-    macro = (2 * hits / (predicted + true)).amax(0).mean()
+    micro = _f1(hits.sum(-1), predicted.sum(-1) + true.sum())
+    macro = _f1(hits, predicted + true).amax(0).mean()
     values = (exact.max(), f1.max(), micro.max(), macro)
     return dict(zip(SET_METRICS, map(float, values), strict=True))
 
@@ -292,10 +292,17 @@ def _gaps(
 
 
 def _best_f1(probability: Tensor) -> float:
-    """The best F1 of deterministic decisions: some number of the most probable cells."""
+    """The best F1 of deterministic decisions: some number of the most probable cells, or none."""
     ranked = probability.sort(descending=True).values
-    size = torch.arange(1, len(ranked) + 1)
-    return float((2 * ranked.cumsum(0) / (size + ranked.sum())).max())
+    size = torch.arange(len(ranked) + 1)
+    hits = torch.cat([torch.zeros_like(ranked[:1]), ranked.cumsum(0)])
+    return float(_f1(hits, size + ranked.sum()).max())
+
+
+def _f1(hits: Tensor, sizes: Tensor) -> Tensor:
+    """`2 hits / sizes`, with sizes of prediction and truth together; 1 where both are empty."""
+    empty = sizes == 0
+    return torch.where(empty, 1.0, 2 * hits / torch.where(empty, 1.0, sizes))
 
 
 def _example_values(decisions: Tensor) -> tuple[Tensor, Tensor]:
@@ -303,8 +310,7 @@ def _example_values(decisions: Tensor) -> tuple[Tensor, Tensor]:
     labels = label_vectors(decisions.shape[1])
     sizes = decisions.sum(1, keepdim=True) + labels.sum(1)
     overlap = decisions @ labels.T
-    f1 = torch.where(sizes == 0, 1.0, 2 * overlap / sizes.clamp(min=1))
-    return (2 * overlap == sizes).to(torch.float64), f1
+    return (2 * overlap == sizes).to(torch.float64), _f1(overlap, sizes)
 
 
 def _ranking_values(scores: Tensor) -> tuple[Tensor, Tensor]:
