@@ -1,10 +1,13 @@
 import json
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import zlpr
 from tests.models import fitted
 from zlpr.cli.main import main
+from zlpr.data import demo, write
 from zlpr.metrics import LabelFrequencies, evaluate, label_report, ps_precision_at_k
 from zlpr.metrics.table import in_words
 from zlpr.training import judging
@@ -366,3 +369,30 @@ def test_that_nothing_separates_labels_is_remembered(tmp_path, capsys):
         "food, drink",
         "hotel",
     }
+
+
+def test_the_training_data_divided_in_another_way_is_no_test(tmp_path, capsys):
+    data = demo.make(200)
+    path, model = str(tmp_path / "all.csv"), str(tmp_path / "m")
+    write(data, path)
+    settings = ["--regularisation", "0.1", "--decode", "zero"]
+    assert main(["train", path, "--out", model, *settings]) == 0
+    assert main(["data", "split", path, "--out", str(tmp_path / "other"), "--seed", "5"]) == 0
+    capsys.readouterr()
+    assert main(["evaluate", model, str(tmp_path / "other")]) == 0
+    assert "divided in another way: the figures are also of samples" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("more", [[], ["--part", "all"]])
+def test_data_that_came_divided_then_and_does_not_now(tmp_path, capsys, more):
+    data = demo.make(200)
+    parts = np.array(["train", "validation", "test"])[np.arange(200) % 3]
+    divided, whole, model = (str(tmp_path / name) for name in ("s.jsonl", "w.jsonl", "m"))
+    write(replace(data, split=parts), divided)
+    write(data, whole)
+    settings = ["--regularisation", "0.1", "--decode", "zero"]
+    assert main(["train", divided, "--out", model, *settings]) == 0
+    assert main(["evaluate", model, divided]) == 0
+    assert "another way" not in capsys.readouterr().err
+    assert main(["evaluate", model, whole, *more]) == 0
+    assert "the model was trained on a part of this data" in capsys.readouterr().err

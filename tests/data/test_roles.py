@@ -294,3 +294,23 @@ def test_rows_without_columns_are_the_users_mistake(tmp_path, name, content, lab
     (tmp_path / name).write_text(content)
     with pytest.raises(UserError, match=f"{name}: the first rows have no columns"):
         read(tmp_path / name, labelled=labelled)
+
+
+@pytest.mark.parametrize("labels", [None, "tags"])
+def test_a_delimiter_found_before_holds_for_the_column_however_it_is_named(tmp_path, labels):
+    first, other = tmp_path / "first.csv", tmp_path / "other.csv"
+    first.write_text('text,tags\nx,rock;pop\ny,"r,b"\n')
+    other.write_text('text,tags\nx,"r,b"\ny,pop\n')
+    like = read(first, labels=labels).columns
+    assert read(other, like=like, labels=labels).label_sets() == [("r,b",), ("pop",)]
+
+
+def test_lists_stay_lists_where_a_delimiter_was_found_before(tmp_path):
+    first, other = tmp_path / "first.csv", tmp_path / "other.csv"
+    first.write_text("text,tags\nx,rock;pop\ny,pop\n")
+    other.write_text('text,tags\nx,"[""rock""]"\ny,pop;rock\n')
+    like = read(first).columns
+    assert [set(x) for x in read(other, like=like).label_sets()] == [{"rock"}, {"pop", "rock"}]
+    literal = read(other, like=like, label_delimiter=";").label_sets()
+    assert set(literal[0]) == {"rock"}  # which is what was found before
+    assert read(other, label_delimiter=";").label_sets()[0] == ('["rock"]',)

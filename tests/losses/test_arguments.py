@@ -196,7 +196,7 @@ def test_indices_are_checked(indices: list[object], error: type[Exception], mess
 def test_thresholds_are_checked() -> None:
     scores, targets = scores_and_targets()
     with pytest.raises(
-        ValueError, match=r"threshold must be .* \(6, 1\) \(per sample\), got \(6,\)"
+        ValueError, match=r"threshold must be .* \(6, 1\) \(per sample\) or \(6, 7\) .*, got \(6,\)"
     ):
         zlpr_loss(scores, targets, threshold=torch.zeros(6))
 

@@ -14,7 +14,7 @@ from zlpr.decoding import create
 from zlpr.metrics import average_precision, micro_f1
 from zlpr.training import Parts, TrainingConfig, fit, linear_checkpoint
 from zlpr.training.fitting import fit_parts
-from zlpr.training.linear_features import Scaling, extract_features
+from zlpr.training.linear_features import Scaling, _check_offsets, extract_features
 from zlpr.training.objective import LinearObjective
 from zlpr.training.regularisation import MOST_VALUES, TO_ITS_END, Search
 from zlpr.training.solvers import Solution, WholeData, choose_solver
@@ -362,6 +362,7 @@ def test_features_that_single_precision_cannot_tell_apart_are_refused():
         extract_features(*_parts_of(labels, far))
     far[:, 290] = 1e7 / 3  # a constant is only that
     extract_features(*_parts_of(labels, far))
+    _check_offsets(np.full((100_000, 2), 0.1))  # whose mean is rounded
     near[:, 290] += 1e4
     extract_features(*_parts_of(labels, near))
 

@@ -357,6 +357,7 @@ class _Builder:
             self.problems.finish(len(self.lengths)),
             self._unknown_note(),
             self._blank_groups_note(),
+            self._partial_note(),
             *self.problems.notes,
         ]
         if not len(self.lengths):
@@ -380,8 +381,8 @@ class _Builder:
             label_names=names,
             texts=None if features is not None else self.texts,
             features=features,
-            ids=self.ids or None,
-            groups=self.groups or None,
+            ids=self._of_every_row(self.ids),
+            groups=self._of_every_row(self.groups),
             split=np.array(self.split) if self.split else None,
             name=from_system(path.name.partition(".")[0]),
             notes=kept,
@@ -402,6 +403,18 @@ class _Builder:
         self.features = [encoder.encode(cells)]
         notes += encoder.notes(file)
         return replace(columns, features=held)
+
+    def _of_every_row(self, values: list[str]) -> list[str] | None:
+        """What a column holds, unless some parts of the data lack it."""
+        return values if values and len(values) == len(self.lengths) else None
+
+    def _partial_note(self) -> str | None:
+        """A sentence on ids and groups that only some parts of the data have."""
+        held = {"ids": self.ids, "groups": self.groups}
+        partial = [name for name, values in held.items() if 0 < len(values) < len(self.lengths)]
+        if not partial:
+            return None
+        return f"{self.problems.name}: not every part has {' and '.join(partial)}: left out"
 
     def _blank_groups_note(self) -> str | None:
         blank = self.groups.count("")

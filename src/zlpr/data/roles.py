@@ -231,12 +231,14 @@ def _as_before(file: str, options: ReadOptions, names: Sequence[str]) -> ReadOpt
         return options
     labels: Any = like.labels if like.indicators else next(iter(like.labels), None)
     same_labels = options.labels is None and options.labelled
+    named = None if options.labels is None or _listed(options.labels) else options.labels
     if options.text is None:
         _refuse_missing(file, names, like.text, "text")
     delimiter = options.label_delimiter
     if same_labels:
         _refuse_missing(file, names, like.labels, "labels")
-        delimiter = like.label_delimiter if delimiter is None else delimiter
+    if delimiter is None and (same_labels or (named is not None and [named] == [*like.labels])):
+        delimiter = like.label_delimiter
     return replace(
         options,
         text=options.text if options.text is not None else like.text or None,
@@ -298,7 +300,8 @@ def _refuse_missing(file: str, names: Sequence[str], columns: Iterable[str], rol
     """Refuse a table without the columns of another one; digits are no positions among these."""
     for column in columns:
         if column not in names:
-            raise _no_column(file, column, role, names, advice=f"; name another with {role}=…")
+            advice = f"; call it as in the data before, or name another with {role}=…"
+            raise _no_column(file, column, role, names, advice=advice)
 
 
 def _no_column(
@@ -660,6 +663,7 @@ class LabelCells:
     column: str
     delimiter: str
     sampled: bool
+    reads_lists: bool = True
     _known: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __call__(self, columns: Table, bad: BadCells) -> list[Sequence[str]]:
@@ -696,9 +700,9 @@ class LabelCells:
             return ()
 
     def _split(self, text: str) -> Sequence[str]:
+        if self.reads_lists and holds_list(text):
+            return _bracketed(text.strip())
         if self.sampled:
-            if holds_list(text):
-                return _bracketed(text)
             self._check_delimiter(text)
         pieces = text.split(self.delimiter) if self.delimiter else [text]
         names = [piece.strip() for piece in pieces if piece.strip()]
@@ -723,15 +727,21 @@ class LabelCells:
                 )
 
 
-def _cell_style(values: Sequence[Any], options: ReadOptions) -> tuple[str, bool]:
-    """The delimiter of label cells, and whether it was only guessed from these first rows."""
-    if options.label_delimiter is not None:
-        return options.label_delimiter, False
+def _cell_style(values: Sequence[Any], options: ReadOptions) -> tuple[str, bool, bool]:
+    """The delimiter of label cells, whether it was only guessed from these rows, and of lists.
+
+    A list in brackets is one, unless the user says what separates labels: a delimiter that was
+    found in other data leaves lists what they are.
+    """
+    given, like = options.label_delimiter, options.like
+    if given is not None:
+        found_before = given != "" and like is not None and given == like.label_delimiter
+        return given, False, found_before
     texts = [value for value in values if isinstance(value, str) and not holds_list(value)]
     for delimiter in DELIMITERS:
         if any(delimiter in text for text in texts):
-            return delimiter, True
-    return "", True
+            return delimiter, True, True
+    return "", True, True
 
 
 def _label_list(value: Any) -> list[str]:
@@ -810,6 +820,7 @@ def holds_list(text: str) -> bool:
         ...     if holds_list(text)]
         ["['a']", '{a,b}', 'set()', '(1, 2)']
     """
+    text = text.strip()
     if text[-1:] not in ("]", ")", "}"):
         return False
     if text.startswith(("[", "{'", '{"', "('", '("')) or text == "()":

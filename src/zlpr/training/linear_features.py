@@ -211,7 +211,8 @@ def _check_offsets(features: Any) -> None:
     for first in range(0, features.shape[1], 256):  # a few columns at a time in double precision
         block = np.asarray(features[:, first : first + 256], dtype=np.float64)
         with np.errstate(all="ignore"):  # of constants, and of infinite ones, refused later
-            mean, deviation = block.mean(axis=0), block.std(axis=0)
+            steps = block - block[:1]  # whose mean is not rounded, of constants least of all
+            mean, deviation = block[0] + steps.mean(axis=0), steps.std(axis=0)
             offset = np.abs(mean) / deviation
         far = np.flatnonzero((offset > LARGEST_OFFSET) & (offset < ALL_ROUNDING))
         if len(far):

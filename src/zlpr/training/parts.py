@@ -152,11 +152,10 @@ def divide_again(data: Dataset, known: Mapping[str, Any]) -> tuple[Dataset, str]
     Raises:
         UserError: the division that the model was trained on cannot be made again.
     """
-    seen = known.get("sha256")
-    if data.split is not None or not seen:
-        return data, ""
-    digest = data_digest(data)
-    if digest == seen:
+    if data.split is not None:
+        return data, _divided_otherwise(data, known)
+    was_divided_here = known.get("split_method") != "published"
+    if was_divided_here and known.get("sha256") == data_digest(data):
         divided = make_split(data, method=known["split_method"], seed=known["split_seed"])
         if len(divided.part("train")) != known["train_samples"]:
             raise UserError(
@@ -198,7 +197,8 @@ def to_review(data: Dataset, known: Mapping[str, Any], *, refit: bool = False) -
     Raises:
         UserError: the division that the model was trained on cannot be made again.
     """
-    if known.get("sha256") == data_digest(data):
+    lost = known.get("split_method") == "published" and data.split is None
+    if not lost and known.get("sha256") == data_digest(data):
         parts = divide(data, known["split_method"], known["split_seed"])
         if len(parts.train) != known["train_samples"]:
             raise UserError(
@@ -238,6 +238,17 @@ def _halves(parts: Parts) -> Reviewed:
     return Reviewed(drawn.part("train"), "half of the test part", drawn.part("validation"), (note,))
 
 
+def _divided_otherwise(data: Dataset, known: Mapping[str, Any]) -> str:
+    """A sentence on the samples that a model was made from where they come divided anew."""
+    trained = _parts_held(data.part("train"), known)
+    if "train" not in _parts_held(data, known) or (trained and "test" not in trained):
+        return ""
+    return (
+        "this is the data that the model was made from, divided in another way: the figures are "
+        "also of samples that it was trained on, which tells nothing of new data"
+    )
+
+
 def seen_before(data: Dataset, known: Mapping[str, Any]) -> str:
     """A sentence on data that a model was trained or chosen on; empty where it is new to it.
 
@@ -248,19 +259,24 @@ def seen_before(data: Dataset, known: Mapping[str, Any]) -> str:
         data: what the model is to be judged on.
         known: what the model's record says of its data, from `Parts.describe`.
     """
+    return _used(_parts_held(data, known))
+
+
+def _parts_held(data: Dataset, known: Mapping[str, Any]) -> tuple[str, ...]:
+    """The parts of a model's data that some data consists of; none where it is something else."""
     contents = known.get("contents")
     if not isinstance(contents, Mapping):
-        return ""
+        return ()
     digest = content_digest(data)
     for size in range(1, len(contents) + 1):
         for names in itertools.combinations(contents, size):
             if joint_digest(contents[name] for name in names) == digest:
-                return _used(names)
-    return ""
+                return names
+    return ()
 
 
 def _used(names: Sequence[str]) -> str:
-    if set(names) == {"test"}:
+    if set(names) <= {"test"}:
         return ""
     used = "trained" if "train" in names else "trained or chosen"
     what = "a part of this data" if "test" in names else "this very data"

@@ -97,3 +97,13 @@ def test_bad_rows_are_numbered_as_rows(tmp_path):
     datasets.Dataset.from_dict(rows).save_to_disk(tmp_path / "bad")
     with pytest.raises(UserError, match="row 2, column 'text': expected a text, got None"):
         load(tmp_path / "bad")
+
+
+def test_ids_that_one_part_lacks_are_left_out_and_said(tmp_path):
+    train = datasets.Dataset.from_dict({"text": ["x", "y"], "labels": ["a", "b"], "id": ["1", "2"]})
+    test = datasets.Dataset.from_dict({"text": ["u", "v"], "labels": ["a", "b"]})
+    datasets.DatasetDict(train=train, test=test).save_to_disk(tmp_path / "parts")
+    data = load(tmp_path / "parts")
+    assert len(data) == 4
+    assert data.ids is None
+    assert any("not every part has ids: left out" in note for note in data.notes)

@@ -231,3 +231,14 @@ def test_a_blank_line_of_a_single_column_is_an_empty_text(tmp_path, name):
     separator = "," if name == "a.csv" else "\t"
     path.write_text(f"text{separator}labels\n\nball{separator}a\n\n")
     assert read(path).texts == ["ball"]
+
+
+def test_lists_with_blanks_around_them_are_lists(tmp_path):
+    content = "text;labels\nx; ['a', 'b']\ny;['b'] \nz; []\n"
+    assert _read(tmp_path, content).label_sets() == [("a", "b"), ("b",), ()]
+
+
+@pytest.mark.parametrize("separator", [";", "\t", ","])
+def test_blank_lines_before_the_header_show_no_separator(tmp_path, separator):
+    content = "\n\ntext,labels\nx,a|b\ny,b\n".replace(",", separator)
+    assert _read(tmp_path, content).label_sets() == [("a", "b"), ("b",)]

@@ -151,7 +151,8 @@ def parse_rows(
     told = _SEPARATOR_LINE.fullmatch(start.texts[0])
     if told:
         separator, start.texts[0] = told[1], ""
-    separator = separator or max(",;\t", key=start.texts[0].count)
+    first = next((text for text in start.texts if text.strip()), "")  # blank lines show nothing
+    separator = separator or max(",;\t", key=first.count)
     if quoted is None:
         quoted = separator != "\t" or _looks_quoted(start.texts)
     lines = itertools.chain.from_iterable(block.texts for block in itertools.chain([start], blocks))
