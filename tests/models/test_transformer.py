@@ -117,3 +117,20 @@ def test_a_bias_that_does_not_fit_is_refused(tmp_path):
         path.write_text(json.dumps({**config, "zlpr_bias": wrong}))
         with pytest.raises(UserError):
             zlpr.load(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"num_hidden_layers": 0}, "config.json and the weights differ"),
+        ({"num_hidden_layers": 9}, "config.json and the weights differ"),
+        ({"zlpr_max_length": 0}, "zlpr_max_length is 0, expected at least 1"),
+    ],
+)
+def test_a_configuration_that_is_not_of_the_weights_is_refused(tmp_path, changed, words):
+    """Weights that are not in the file would be drawn at random at each load."""
+    untrained(tmp_path / "encoder", tiny.bert).save(tmp_path / "model")
+    path = tmp_path / "model" / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changed}))
+    with pytest.raises(UserError, match=words):
+        zlpr.load(tmp_path / "model")

@@ -100,13 +100,19 @@ class TransformerModel(FittedModel):
         cls, folder: Path, config: Mapping[str, Any], shared: Mapping[str, Any]
     ) -> "TransformerModel":
         """Read a folder that `save_parts` wrote, from this folder alone and without pickle."""
-        network = load_network(str(folder), use_safetensors=True, local_files_only=True)
+        network, loading = load_network_with_report(
+            str(folder), use_safetensors=True, local_files_only=True
+        )
+        for name in sorted({*loading["missing_keys"], *loading["unexpected_keys"]}):
+            raise UserError(f"{folder}: config.json and the weights differ, as in {name!r}")
         if "zlpr_bias" in config:
             _restore_bias(network, config["zlpr_bias"])
         tokenizer = load_tokenizer(str(folder), local_files_only=True)
         if not all(bool(weight.isfinite().all()) for weight in network.parameters()):
             raise UserError(f"{folder}: a weight is not a finite number")
         length = int(config["zlpr_max_length"])
+        if length < 1:
+            raise UserError(f"{folder}: zlpr_max_length is {length}, expected at least 1")
         return cls(network=network, tokenizer=tokenizer, max_length=length, **shared)
 
 
