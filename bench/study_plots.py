@@ -24,7 +24,8 @@ def forest(part: Part, rival: str, path: Path) -> None:
     names = ("subset_accuracy", "micro_f1")
     ours, theirs = tuned(part, "zlpr"), tuned(part, rival)
     sets = list(part.sets)
-    height = 1.6 + 0.28 * (len(sets) + 1)
+    lines = [*sets, "all sets"] if len(sets) > 1 else sets
+    height = 1.6 + 0.28 * len(lines)
     drawing, panels = plt.subplots(
         1, 2 * len(CODES), figsize=(13, height), sharey=True, layout="constrained"
     )
@@ -49,8 +50,8 @@ def forest(part: Part, rival: str, path: Path) -> None:
         axis.axvline(0, color="black", linewidth=0.8)
         axis.set_title(f"{metrics.info(name).title}\n{words}", fontsize=10)
         axis.set_xlabel("points")
-    panels[0].set_yticks(range(len(sets) + 1), [*sets, "all sets"])
-    panels[0].invert_yaxis()
+    panels[0].set_yticks(range(len(lines)), lines)
+    panels[0].set_ylim(len(lines) - 0.5, -0.5)
     path.parent.mkdir(parents=True, exist_ok=True)
     drawing.savefig(path, dpi=110, metadata={"Software": None})
     plt.close(drawing)
