@@ -3,6 +3,7 @@ import csv
 import io
 import json
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -161,6 +162,10 @@ def test_a_rule_is_saved_in_a_copy_with_its_own_figures(app, folder, reviews):
     assert saved.record.metrics.keys() == {"validation", "test"}
     assert saved.record.metrics["test"]["micro_f1"] == pytest.approx(expected["test"]["micro_f1"])
     assert saved.record.decision["by"] == "hand"
+    card = (Path(answer.json()["saved"]) / "README.md").read_text()
+    assert f"The figures are of the model as it is, on: {saved.record.decision['on']}." in card
+    assert all(f"{note[1:]}." in card for note in reviews["first"].notes)
+    assert "from before the last fit" not in card
     assert (folder / "config.json").read_bytes() == before
     again = post(app, "/rule?model=first", body, headers=PAGE)
     assert again.status_code == 400

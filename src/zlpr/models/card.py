@@ -190,7 +190,15 @@ def empty_of(record: "TrainingRecord") -> Empty:
 
 
 def refit_note(record: "TrainingRecord") -> list[str]:
-    """That a model was at last trained on its validation data too, in a sentence, where it was."""
+    """What figures are of, where that is not plain, in sentences.
+
+    Those of a rule that was set on the page are of the model as it is, on what it was looked at
+    with. Else validation figures may be from before a last fit, which had that part too.
+    """
+    if "on" in record.decision:
+        noted = [f"{note[:1].upper()}{note[1:]}." for note in record.decision.get("notes", [])]
+        of = f"The figures are of the model as it is, on: {record.decision['on']}."
+        return [for_markdown(sentence) for sentence in (of, *noted)]
     if not (record.settings.get("refit") and "validation" in record.metrics):
         return []
     if "folds" in record.chosen:

@@ -38,6 +38,7 @@ def copy_with_rule(
         "rule": bare(rule).name,
         "by": "hand",
         "on": f"{reviewed.data.name}, {reviewed.part}",
+        "notes": list(reviewed.notes),
     }
     kept = {"probabilities": model.record.decision.get("probabilities", {})}
     made.record = replace(model.record, metrics=figures, decision={**decision, **kept})
