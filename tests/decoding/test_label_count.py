@@ -64,6 +64,10 @@ def test_unfitted_and_broken_rules_say_so():
         LabelCount()(np.zeros((1, 2)))
     with pytest.raises(UserError, match="label_count expects 6 numbers in each list"):
         LabelCount(weights=[1.0, 2.0])
+    with pytest.raises(UserError, match="max_count must be at least 0, got -1"):
+        LabelCount(max_count=-1)
+    with pytest.raises(UserError, match="scale must hold numbers above 0, got 0"):
+        LabelCount(weights=[1.0] * 7, mean=[0.0] * 6, scale=[0.0] + [1.0] * 5)
 
 
 def test_features_tell_the_number_that_scores_do_not():

@@ -1,7 +1,13 @@
 """Scores of labels from those of label sets."""
 
-import numpy as np
+import json
+from pathlib import Path
 
+import numpy as np
+import pytest
+
+from tests.models import modes
+from zlpr import UserError, load
 from zlpr.models.powerset import SetSoftmax, mean_scores, scores_of_labels
 
 LOGITS = np.random.default_rng(0).standard_normal((40, 6)).astype(np.float32)
@@ -38,3 +44,14 @@ def test_several_softmaxes_share_a_label_by_their_mean() -> None:
     )
     scores = mean_scores([one, two], np.ones((3, 1), dtype=np.float32), "mode", 2)
     np.testing.assert_allclose(scores, [[0.0, 0.5]] * 3)
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 2, "1"])
+def test_another_number_of_softmaxes_than_there_are_is_refused(
+    tmp_path: Path, wrong: object
+) -> None:
+    modes.result("powerset").model.save(tmp_path / "m")
+    path = tmp_path / "m" / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "softmaxes": wrong}))
+    with pytest.raises(UserError, match=r"softmaxes: .* and the weights are of 1"):
+        load(tmp_path / "m")

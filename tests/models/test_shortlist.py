@@ -168,3 +168,19 @@ def test_features_that_a_matrix_names_twice_or_holds_as_zeros_count_as_they_are(
         np.testing.assert_array_equal(found.labels, scores.labels)
         np.testing.assert_allclose(found.scores, scores.scores, rtol=1e-5)
     assert twice.nnz == 2 * features.nnz  # and is left as it was
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"candidates": 10**30}, "candidates 1000"),
+        ({"candidates": 0}, "candidates 0: expected"),
+        ({"length_weight": 1e308}, r"length_weight 1e\+308: leaves single precision"),
+    ],
+)
+def test_numbers_that_no_model_has_are_refused(tmp_path, changed, words):
+    fitted().save(tmp_path / "m")
+    path = tmp_path / "m" / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changed}))
+    with pytest.raises(UserError, match=words):
+        zlpr.load(tmp_path / "m")

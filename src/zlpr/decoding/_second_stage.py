@@ -33,6 +33,8 @@ class SecondStage(Rule):
         lists = {name: getattr(self, name) for name in ("weights", "mean", "scale")}
         for name, values in lists.items():
             check_numbers(name, values)
+        if any(number <= 0 for number in self.scale):
+            raise UserError(f"{self.name}: scale must hold numbers above 0, got {min(self.scale)}")
         lengths = {**lists, "weights": self.weights[1:]}
         wrong = {name: len(values) for name, values in lengths.items()}
         if any(lists.values()) and set(wrong.values()) != {self._width()}:

@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from zlpr._errors import UserError
 from zlpr.decoding._feature_columns import condense, moments
 from zlpr.decoding._logistic import logistic_regression
 from zlpr.decoding._rule import BoolArray, Features, FloatArray, Validation, check_number
@@ -68,6 +69,8 @@ class LabelCount(SecondStage):
         super().__post_init__()
         check_number("cut", self.cut)
         check_number("max_count", self.max_count)
+        if self.max_count < 0:
+            raise UserError(f"max_count must be at least 0, got {self.max_count}")
 
     def learn(self, data: Validation) -> None:
         """Learn the number of labels, then the best cut for the metric."""

@@ -129,8 +129,11 @@ class PowersetModel(FeatureModel):
         if config["set_scores"] not in SET_SCORES:
             raise UserError(f"set_scores {config['set_scores']!r}: no such way to score labels")
         num_labels = len(shared["label_names"])
+        held = len({name.partition(".")[0] for name in tensors if name.endswith(".sets")})
+        if config["softmaxes"] != held:
+            raise UserError(f"softmaxes: {config['softmaxes']!r}, and the weights are of {held}")
         softmaxes = []
-        for number in range(config["softmaxes"]):
+        for number in range(held):
             labels, sets, weight, bias = (
                 tensors[f"{number}.{name}"] for name in ("labels", "sets", "weight", "bias")
             )

@@ -19,7 +19,7 @@ from zlpr.models.base import FittedModel, TrainingRecord
 from zlpr.models.candidates import log_lengths
 from zlpr.models.explanation import Parts
 from zlpr.models.features import TextFeatures
-from zlpr.models.inputs import feature_matrix, list_texts
+from zlpr.models.inputs import LARGEST_FEATURE, feature_matrix, list_texts
 from zlpr.models.linear import VOCABULARY, WEIGHTS, linear_parts
 from zlpr.models.mixed_candidates import as_rows, nearest, score_cells
 from zlpr.models.mixed_matrix import sparse_part
@@ -159,10 +159,12 @@ def load_stages(
     bias, candidates = tensors["bias"], config["candidates"]
     if bias.shape != shape[:1] or not np.isfinite(bias).all():
         raise UserError(f"{place}: the bias is not {shape[0]:,} finite numbers")
-    if type(candidates) is not int or candidates < 1:
+    if type(candidates) is not int or not 1 <= candidates < 2**31:
         raise UserError(f"candidates {candidates!r}: expected a whole number of at least 1")
     length_weight = config.get("length_weight", 0.0)  # models of before have none
     check_number("length_weight", length_weight)
+    if abs(length_weight) > LARGEST_FEATURE:
+        raise UserError(f"length_weight {length_weight:g}: leaves single precision")
     text_features = None
     if config["inputs"] == "texts":
         text = (folder / VOCABULARY).read_text(encoding="utf-8")
