@@ -237,7 +237,7 @@ def _as_before(file: str, options: ReadOptions, names: Sequence[str]) -> ReadOpt
     delimiter = options.label_delimiter
     if same_labels:
         _refuse_missing(file, names, like.labels, "labels")
-    if delimiter is None and (same_labels or (named is not None and [named] == [*like.labels])):
+    if delimiter is None and (same_labels or [named] == [*like.labels]):
         delimiter = like.label_delimiter
     return replace(
         options,
