@@ -260,6 +260,16 @@ def test_shards_of_a_part_are_joined_in_order(tmp_path):
     assert list(load(tmp_path).texts) == ["text 0", "text 1", "text 2"]
 
 
+@pytest.mark.parametrize(
+    "shards", [["0-of-3", "2-of-3"], ["0-of-2", "1-of-2", "0-of-1"], ["0-of-2", "00-of-2"]]
+)
+def test_shards_that_are_missing_or_of_two_divisions_are_refused(tmp_path, shards):
+    for shard in shards:
+        _jsonl(tmp_path / f"train-{shard}.jsonl", [("x", ["a"])])
+    with pytest.raises(UserError, match="the train part should be as many files as their names"):
+        load(tmp_path)
+
+
 def test_two_files_for_one_part(tmp_path):
     _jsonl(tmp_path / "train.jsonl", [("x", [])])
     _jsonl(tmp_path / "training.jsonl", [("x", [])])

@@ -676,7 +676,7 @@ def _is_told(name: str, columns: Any) -> bool:
     return name in _TOLD and bool(each) and all(isinstance(column, str) for column in each)
 
 
-_SHARD = re.compile(r"(.+)-\d+-of-\d+")
+_SHARD = re.compile(r"(.+)-(\d+)-of-(\d+)")
 
 
 def part_of(path: Path) -> SplitName | None:
@@ -698,7 +698,21 @@ def _part_files(folder: Path) -> dict[SplitName, list[Path]]:
         if others and not _SHARD.fullmatch(path.name.partition(".")[0]):
             raise UserError(f"{folder}: both {others[0].name} and {path.name} are the {part} part")
         others.append(path)
+    for part, paths in found.items():
+        _check_shards(folder, part, paths)
     return {name: found[name] for name in SPLIT_NAMES if name in found}
+
+
+def _check_shards(folder: Path, part: SplitName, paths: Sequence[Path]) -> None:
+    """Refuse shards of a part of which some are missing, or that are of several divisions."""
+    shards = [_SHARD.fullmatch(path.name.partition(".")[0]) for path in paths]
+    places = [(int(shard[2]), int(shard[3])) for shard in shards if shard]
+    totals = {total for _, total in places}
+    if places and not (len({*places}) == len(places) and totals == {len(places)}):
+        raise UserError(
+            f"{folder}: the {part} part should be as many files as their names say, each once; "
+            f"there {'is' if len(paths) == 1 else 'are'} {name_all([p.name for p in paths], 6)}"
+        )
 
 
 def join_parts(parts: Mapping[SplitName, Dataset], name: str = "") -> Dataset:
