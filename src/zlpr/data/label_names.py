@@ -96,6 +96,9 @@ def doubts(names: Sequence[str], delimiter: str | None = None) -> Iterator[str]:
     broken = next((name for name in names if "\n" in name or "\r" in name), None)
     if broken is not None:
         yield f"the label {quote(broken)} holds a line break; was a cell cut in the wrong place?"
+    quoted = next((name for name in names if _has_half_quotes(name)), None)
+    if quoted is not None:
+        yield f"the label {quote(quoted)} holds a quote of a cell; does a blank stand before it?"
     if len(names) > 2 and re.fullmatch("[01]{3,}", names[0]) and _are_alike(names):
         yield f"all labels are as {quote(names[0])}: is that 0 or 1 for every label?"
     first: dict[str, str] = {}
@@ -120,6 +123,11 @@ def doubts(names: Sequence[str], delimiter: str | None = None) -> Iterator[str]:
             f"the words of the label {quote(spaced)} are labels of their own: is it several, "
             "separated by ' '?"
         )
+
+
+def _has_half_quotes(name: str) -> bool:
+    """Whether a name begins or ends with a double quote, as a part of a cell that is in quotes."""
+    return name.startswith('"') or (name.endswith('"') and name.count('"') == 1)
 
 
 def _are_alike(names: Sequence[str]) -> bool:

@@ -242,3 +242,15 @@ def test_lists_with_blanks_around_them_are_lists(tmp_path):
 def test_blank_lines_before_the_header_show_no_separator(tmp_path, separator):
     content = "\n\ntext,labels\nx,a|b\ny,b\n".replace(",", separator)
     assert _read(tmp_path, content).label_sets() == [("a", "b"), ("b",)]
+
+
+def test_fields_in_quotes_behind_a_blank(tmp_path):
+    content = 'id, text, labels\n1, "good, but far", "room;staff"\n2, bad, food\n'
+    data = _read(tmp_path, content)
+    assert data.label_sets() == [("room", "staff"), ("food",)]
+    assert list(data.texts) == ["good, but far", "bad"]
+
+
+def test_quotes_that_end_up_in_a_label_are_noted(tmp_path):
+    data = _read(tmp_path, 'text,labels\ngood, "room;staff"\nbad,food\n')
+    assert any("holds a quote of a cell" in note for note in data.notes)

@@ -157,16 +157,30 @@ def parse_rows(
         quoted = separator != "\t" or _looks_quoted(start.texts)
     lines = itertools.chain.from_iterable(block.texts for block in itertools.chain([start], blocks))
     if quoted:
-        rows = _quoted_rows(lines, separator, problems)
+        rows = _quoted_rows(lines, separator, problems, spaced=_is_spaced(first, separator))
     else:
         rows = _plain_rows(lines, separator, problems, sure=quoted is False)
     return rows if blank else (row for row in rows if row[1])
 
 
-def _quoted_rows(lines: Iterator[str], separator: str, problems: Problems) -> Iterator[Row]:
+def _is_spaced(first: str, separator: str) -> bool:
+    """Whether a blank stands after every separator of a line, as in ``text, labels``."""
+    blanks = first.count(f"{separator} ")
+    return separator != "\t" and 0 < blanks == first.count(separator)
+
+
+def _quoted_rows(
+    lines: Iterator[str], separator: str, problems: Problems, *, spaced: bool
+) -> Iterator[Row]:
+    """Rows whose fields may stand in quotes, also behind a blank where the table is spaced."""
     if csv.field_size_limit() < MAX_LINE:
         csv.field_size_limit(MAX_LINE)
-    reader = csv.reader((line + "\n" for line in lines), delimiter=separator, strict=True)
+    reader = csv.reader(
+        (line + "\n" for line in lines),
+        delimiter=separator,
+        strict=True,
+        skipinitialspace=spaced,
+    )
     while True:
         number = reader.line_num + 1
         try:
