@@ -142,6 +142,14 @@ def test_a_reader_that_leaves_does_not_throw_the_model_away(file, tmp_path):
     assert zlpr.load(out).predict(["late again"])
 
 
+def test_a_model_that_chooses_nothing_names_its_decision_alone(file, tmp_path, capsys):
+    out = str(tmp_path / "model")
+    assert main(["train", str(file), "--model", "knn", "--neighbours", "5", "--out", out]) == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"^decoding by \w", printed, re.MULTILINE)
+    assert "chosen on validation: ;" not in printed
+
+
 def test_json_is_all_that_is_printed(file, tmp_path, capsys):
     command = ["train", str(file), "--out", str(tmp_path / "m"), "--json", "--loss", "bce"]
     assert main([*command, "--loss-param", "pos_weight=2", "--decode", "zero"]) == 0

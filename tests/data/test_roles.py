@@ -314,3 +314,17 @@ def test_lists_stay_lists_where_a_delimiter_was_found_before(tmp_path):
     literal = read(other, like=like, label_delimiter=";").label_sets()
     assert set(literal[0]) == {"rock"}  # which is what was found before
     assert read(other, label_delimiter=";").label_sets()[0] == ('["rock"]',)
+
+
+@pytest.mark.parametrize(
+    ("rows", "counted"),
+    [
+        (["x,a", ",b", "  ,", ","], "3 of 4 rows have no text"),
+        (["x,a", ",b"], "1 of 2 rows has no text"),
+    ],
+)
+def test_rows_without_a_text_are_counted(tmp_path, rows, counted):
+    path = _csv(tmp_path, rows, "text,labels")
+    data = read(path)
+    assert len(data) == len(rows)
+    assert data.notes == (f"{path}: {counted}; kept as samples",)

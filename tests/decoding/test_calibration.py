@@ -206,10 +206,11 @@ def test_round_trip_through_json():
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ({"temperature": 0.0}, "must be positive"),
+        ({}, "lacks temperature or bias"),
+        ({"temperature": 0.0, "bias": 0.0}, "must be positive"),
         ({"temperature": [1.0, float("inf")], "bias": [0.0, 0.0]}, "finite number"),
         ({"temperature": [1.0], "bias": 0.0}, "both be numbers, or lists of one length"),
-        ({"slope": 1.0}, "not a calibrator's configuration"),
+        ({"temperature": 1.0, "bias": 0.0, "slope": 1.0}, "not a calibrator's configuration"),
     ],
 )
 def test_broken_configurations_are_refused(config, words):

@@ -205,7 +205,7 @@ def saved():
         (("posterior", "seen", "sets", 0), [-1], "must ascend within 0 to 5"),
         (("posterior", "seen", "sets", 0), [0.5], "must be a list of label indices"),
         (("posterior", "seen", "sets", 0), "abc", "must be a list of label indices"),
-        (("posterior", "calibrator"), {"temperature": 0.0}, "must be positive"),
+        (("posterior", "calibrator"), {"temperature": 0.0, "bias": 0.0}, "must be positive"),
     ],
 )
 def test_damaged_configurations_are_refused_in_one_line(path, value, words):

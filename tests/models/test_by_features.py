@@ -51,11 +51,22 @@ def test_a_model_of_texts_learns_and_is_read_back(mode: str, tmp_path: Path) -> 
     ("mode", "tensor", "change", "fault"),
     [
         ("powerset", "0.weight", lambda x: x[:-1], "0.weight of shape"),
-        ("powerset", "0.labels", lambda x: x + 9, "a label outside 0 to 3"),
+        ("powerset", "0.labels", lambda x: x + 9, "expected labels of 0 to 3, each once"),
+        ("powerset", "0.labels", lambda x: x * 0, "expected labels of 0 to 3, each once"),
+        ("powerset", "0.labels", lambda x: x + 0.5, "0.labels of float64, expected whole numbers"),
+        ("powerset", "0.labels", lambda x: x[None], "0.labels of shape"),
+        ("powerset", "0.bias", lambda x: x[None], "0.bias of shape"),
+        ("powerset", "0.bias", lambda x: x.astype(int), "expected floating-point numbers"),
         ("chain", "0.order", lambda x: x * 0, "not an order of the labels"),
+        ("chain", "0.order", lambda x: x * 1.0, "0.order of float64, expected whole numbers"),
         ("chain", "0.bias", lambda x: x * np.nan, "0.bias holds a number that is not finite"),
         ("knn", "log_odds", lambda x: x[:, :-1], "log_odds of shape"),
         ("knn", "log_odds", lambda x: x[:1], "a table for 0 neighbours"),
+        ("knn", "log_odds", lambda x: x[None], "log_odds of shape"),
+        ("knn", "log_odds", lambda x: x[0, 0], "log_odds of shape"),
+        ("knn", "log_odds", lambda x: x > 0, "log_odds of bool, expected floating-point numbers"),
+        ("knn", "labels.indptr", lambda x: x * 1.0, "expected whole numbers"),
+        ("knn", "labels.indptr", lambda x: x[None], "not of one dimension"),
     ],
 )
 def test_a_folder_that_does_not_fit_together_is_refused(

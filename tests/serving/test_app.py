@@ -223,3 +223,13 @@ def test_too_many_at_a_time_are_told_to_come_back(model, monkeypatch):
     refused = [answer for answer in answers if answer.status_code == 503]
     assert len(refused) == 1
     assert refused[0].headers["retry-after"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("path", "body"), [("/predict", {"texts": TEXTS}), ("/explain", {"text": TEXTS[0]})]
+)
+def test_a_parameter_that_an_address_does_not_take_is_refused(app, path, body):
+    assert post(app, f"{path}?model=second", body).json()["model"] == "second"
+    answer = post(app, f"{path}?modle=second", body)
+    assert answer.status_code == 400
+    assert "modle: no such parameter" in answer.json()["error"]

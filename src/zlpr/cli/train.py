@@ -301,7 +301,7 @@ def _report(result: "FitResult", config: "TrainingConfig", out: Path) -> None:
     floor = result.model.record.settings.get("min_probability")
     rule += f" ({details})" if details else ""
     rule += f", no label below a probability of {floor:g}" if floor else ""
-    say(f"chosen on validation: {chosen}; decoding by {rule}")
+    say(f"chosen on validation: {chosen}; decoding by {rule}" if chosen else f"decoding by {rule}")
     if result.choice.judged:
         say(f"  {result.choice.describe()}")
     say(f"probabilities by {result.probabilities.describe()}")

@@ -96,7 +96,7 @@ def doubts(names: Sequence[str], delimiter: str | None = None) -> Iterator[str]:
     broken = next((name for name in names if "\n" in name or "\r" in name), None)
     if broken is not None:
         yield f"the label {quote(broken)} holds a line break; was a cell cut in the wrong place?"
-    quoted = next((name for name in names if _has_half_quotes(name)), None)
+    quoted = next((name for name in names if _holds_quotes_of_a_cell(name)), None)
     if quoted is not None:
         yield f"the label {quote(quoted)} holds a quote of a cell; does a blank stand before it?"
     if len(names) > 2 and re.fullmatch("[01]{3,}", names[0]) and _are_alike(names):
@@ -125,9 +125,10 @@ def doubts(names: Sequence[str], delimiter: str | None = None) -> Iterator[str]:
         )
 
 
-def _has_half_quotes(name: str) -> bool:
-    """Whether a name begins or ends with a double quote, as a part of a cell that is in quotes."""
-    return name.startswith('"') or (name.endswith('"') and name.count('"') == 1)
+def _holds_quotes_of_a_cell(name: str) -> bool:
+    """Whether a name is in double quotes, or begins or ends with one that has no other half."""
+    begins, ends = name.startswith('"'), name.endswith('"')
+    return (begins and ends) or ((begins or ends) and name.count('"') % 2 == 1)
 
 
 def _are_alike(names: Sequence[str]) -> bool:

@@ -356,6 +356,7 @@ class _Builder:
         notes = [
             self.problems.finish(len(self.lengths)),
             self._unknown_note(),
+            self._blank_texts_note(),
             self._blank_groups_note(),
             self._partial_note(),
             *self.problems.notes,
@@ -416,14 +417,21 @@ class _Builder:
             return None
         return f"{self.problems.name}: not every part has {' and '.join(partial)}: left out"
 
+    def _blank_texts_note(self) -> str | None:
+        without = self._without(self.texts, "text")
+        return without and f"{without}; kept as samples"
+
     def _blank_groups_note(self) -> str | None:
-        blank = self.groups.count("")
+        without = self._without(self.groups, "group")
+        return without and f"{without}; a split takes each of them by itself"
+
+    def _without(self, values: Sequence[str], what: str) -> str | None:
+        """How many rows lack something; None where none does."""
+        blank = sum(not value or value.isspace() for value in values)
         if not blank:
             return None
-        return (
-            f"{self.problems.name}: {blank:,} of {counted(len(self.groups), 'row')} "
-            f"{'has' if blank == 1 else 'have'} no group; a split takes each of them by itself"
-        )
+        has = "has" if blank == 1 else "have"
+        return f"{self.problems.name}: {blank:,} of {counted(len(values), 'row')} {has} no {what}"
 
     def _unknown_note(self) -> str | None:
         if not self.unknown_counts:

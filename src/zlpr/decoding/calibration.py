@@ -152,6 +152,8 @@ class Calibrator:
     def from_config(cls, config: Config) -> "Calibrator":
         """The calibrator that `to_config` described."""
         try:
+            if not {"temperature", "bias"} <= set(config):
+                raise TypeError("it lacks temperature or bias")
             return cls(**config)
         except TypeError as error:
             raise UserError(f"not a calibrator's configuration: {error}") from None

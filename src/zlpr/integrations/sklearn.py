@@ -180,7 +180,7 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """Probabilities of shape (samples, labels), by what `fit` learned on its held-out part.
 
         With nothing held out they are the loss's own link, which nothing has calibrated. Where y
-        had one label per sample, each row is scaled to sum to 1.
+        had one label per sample, they are the softmax of the scores, uncalibrated too.
         """
         scores = self._scores(self._checked(X))
         if self._form == "single":

@@ -16,6 +16,8 @@ from zlpr.models.inputs import feature_matrix, list_texts
 from zlpr.models.linear import VOCABULARY, WEIGHTS
 
 Tensors = dict[str, NDArray[Any]]
+_WHOLE = ("labels", "sets", "order", "indices", "indptr")
+"""Last parts of the names of tensors that hold numbers of things, and not figures."""
 
 
 class FeatureModel(FittedModel):
@@ -75,8 +77,7 @@ class FeatureModel(FittedModel):
 
         tensors: Tensors = load_file(folder / WEIGHTS)
         for name, tensor in tensors.items():
-            if tensor.dtype.kind == "f" and not np.isfinite(tensor).all():
-                raise UserError(f"{folder / WEIGHTS}: {name} holds a number that is not finite")
+            _check_type(folder, name, tensor)
         text_features = None
         if config["inputs"] == "texts":
             text = (folder / VOCABULARY).read_text(encoding="utf-8")
@@ -95,6 +96,16 @@ class FeatureModel(FittedModel):
             "means": means,
         }
         return tensors, reading
+
+
+def _check_type(folder: Path, name: str, tensor: NDArray[Any]) -> None:
+    """Refuse a tensor of another type than was saved under its name, and figures that are none."""
+    whole = name.rpartition(".")[2] in _WHOLE
+    if tensor.dtype.kind not in ("iu" if whole else "f"):
+        expected = "whole numbers" if whole else "floating-point numbers"
+        raise UserError(f"{folder / WEIGHTS}: {name} of {tensor.dtype}, expected {expected}")
+    if not whole and not np.isfinite(tensor).all():
+        raise UserError(f"{folder / WEIGHTS}: {name} holds a number that is not finite")
 
 
 def check_shape(folder: Path, name: str, tensor: NDArray[Any], shape: tuple[int, ...]) -> None:

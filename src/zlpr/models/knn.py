@@ -98,7 +98,7 @@ class NeighboursModel(FeatureModel):
             samples = _csr(tensors, "samples", (rows, columns))
         check_shape(folder, "samples", samples, (rows, columns))
         log_odds = tensors["log_odds"]
-        check_shape(folder, "log_odds", log_odds, (len(log_odds), num_labels))
+        check_shape(folder, "log_odds", log_odds, (log_odds.size // num_labels, num_labels))
         shift, scale = tensors.get("shift"), tensors.get("scale")
         for name, tensor in (("shift", shift), ("scale", scale)):
             if tensor is not None:
@@ -118,6 +118,8 @@ class NeighboursModel(FeatureModel):
 
 def _csr(tensors: Tensors, name: str, shape: tuple[int, int]) -> Any:
     parts = tuple(tensors[f"{name}.{part}"] for part in ("data", "indices", "indptr"))
+    if any(part.ndim != 1 for part in parts):
+        raise UserError(f"{name}: the parts of a sparse matrix are not of one dimension")
     matrix: Any = sparse.csr_array(parts, shape=shape)
     matrix.check_format()
     return matrix

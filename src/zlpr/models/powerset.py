@@ -137,10 +137,14 @@ class PowersetModel(FeatureModel):
             labels, sets, weight, bias = (
                 tensors[f"{number}.{name}"] for name in ("labels", "sets", "weight", "bias")
             )
+            check_shape(folder, f"{number}.labels", labels, (labels.size,))
+            check_shape(folder, f"{number}.bias", bias, (bias.size,))
             check_shape(folder, f"{number}.sets", sets, (len(bias), len(labels)))
             check_shape(folder, f"{number}.weight", weight, (config["num_features"], len(bias)))
-            if len(labels) and not (labels.min() >= 0 and labels.max() < num_labels):
-                raise UserError(f"{number}.labels: a label outside 0 to {num_labels - 1}")
+            if not np.isin(np.arange(num_labels), labels).sum() == len(labels):
+                raise UserError(
+                    f"{number}.labels: expected labels of 0 to {num_labels - 1}, each once"
+                )
             softmaxes.append(SetSoftmax(labels, sets.astype(bool), weight, bias))
         return cls(softmaxes=softmaxes, set_scores=config["set_scores"], **reading, **shared)
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from fastapi import FastAPI, Request, Response
+from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
@@ -133,11 +133,19 @@ def _as_route(page: Any) -> Any:
     return route
 
 
+async def _refuse_other_parameters(request: Request) -> None:
+    """A misspelt name would otherwise be answered by the first model."""
+    other = next((name for name in request.query_params if name != "model"), None)
+    if other is not None:
+        raise UserError(f"{other[:100]}: no such parameter of this address; it takes model=NAME")
+
+
 def _add_answers(app: FastAPI, service: Service) -> None:
     @app.post(
         "/predict",
         summary="The labels of texts, with scores and probabilities",
         tags=["plain JSON"],
+        dependencies=[Depends(_refuse_other_parameters)],
     )
     async def predict(
         asked: PredictRequest, request: Request, model: str | None = None
@@ -162,6 +170,7 @@ def _add_answers(app: FastAPI, service: Service) -> None:
         "/explain",
         summary="What the words of a text add to its labels' scores",
         tags=["plain JSON"],
+        dependencies=[Depends(_refuse_other_parameters)],
     )
     async def explain(
         asked: ExplainRequest, request: Request, model: str | None = None

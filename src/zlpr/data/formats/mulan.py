@@ -351,7 +351,7 @@ def _note_repeated(path: Path, header: _Header, labels: set[str], problems: Prob
         few = ", ".join(quote(name) for name in repeated[:5])
         names = counted(len(repeated), "name of attributes appears", "names of attributes appear")
         problems.notes.append(
-            f"{path}: {names} more than once ({few}); all of these attributes are kept as features"
+            f"{path}: {names} more than once ({few}); each is an attribute of its own"
         )
 
 
