@@ -367,6 +367,32 @@ def test_a_published_test_part_is_not_mixed_in_without_a_word(tmp_path, capsys):
     assert sum(told["sizes"].values()) == 6000
 
 
+def test_parts_that_are_mixed_keep_what_only_the_later_ones_have(tmp_path, capsys):
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    rows = {"train": "{row},1,Rome,a", "test": "{row},{row},Oslo,b"}
+    for part, form in rows.items():
+        lines = [form.format(row=row) for row in range(40)]
+        (folder / f"{part}.csv").write_text("\n".join(["nr,age,city,labels", *lines]) + "\n")
+    with (folder / "test.csv").open("a") as file:
+        file.write("40,,Bern,b\n")
+    asked = ["data", "split", str(folder), "--mix-parts", "--features-columns", "age:city"]
+    out = tmp_path / "out"
+    assert main([*asked, "--id", "nr", "--out", str(out)]) == 0
+    assert "did not have" not in capsys.readouterr().err
+    written = [line for file in out.glob("*.csv") for line in file.read_text().splitlines()]
+    assert sum("Oslo" in line for line in written) == sum("Rome" in line for line in written) == 40
+    assert [line for line in written if line.startswith("40,")] == ["40,,Bern,b"]
+
+
+def test_parts_of_other_kinds_are_not_mixed(tmp_path, capsys):
+    (tmp_path / "train.csv").write_text("age,city,labels\n1,Rome,a\n2,Bern,b\n")
+    (tmp_path / "test.csv").write_text("age,city,labels\nold,Rome,a\nyoung,Bern,b\n")
+    asked = ["data", "split", str(tmp_path), "--mix-parts", "--features-columns", "age", "city"]
+    assert main([*asked, "--out", str(tmp_path / "out")]) == 2
+    assert "'age' holds numbers in one part and categories" in capsys.readouterr().err
+
+
 def test_a_part_that_was_split_off_can_be_split_again_with_the_same_seed(tmp_path, capsys):
     as_json(capsys, "split", "demo", "--out", tmp_path / "first")
     path = tmp_path / "first" / "train.jsonl"

@@ -637,6 +637,16 @@ def test_files_of_a_table_s_other_parts_have_the_same_features(measured, tmp_pat
     assert figures["test"]["micro_f1"] > 0.9
 
 
+def test_a_range_of_columns_means_the_same_in_files_of_other_parts(measured, tmp_path, capsys):
+    lines = [line.split(",") for line in (measured / "new.csv").read_text().splitlines()]
+    shuffled = "\n".join(",".join([*line[3:], *line[:3]]) for line in lines)
+    (tmp_path / "test.csv").write_text(shuffled + "\n")
+    command = ["train", str(measured / "people.csv"), "--features-columns", "age:month"]
+    others = ["--test", str(tmp_path / "test.csv"), "--out", str(tmp_path / "model")]
+    assert main([*command, "--id", "nr", *others]) == 0
+    assert capsys.readouterr().out.count("numbers from 'age', 'month' and categories") == 2
+
+
 def write_news(path, count, story="", columns="headline,story,labels"):
     """A table of headlines, all alike, and of stories that tell the label."""
     rows = [f"a headline of words,{['wine', 'hotel'][i % 2]} {story}{i}" for i in range(count)]

@@ -1,5 +1,6 @@
 import pytest
 
+from zlpr import UserError
 from zlpr.data import Columns, iterate, load, read
 
 
@@ -63,6 +64,17 @@ def test_columns_without_names_are_known_by_their_place(tmp_path):
     again = read(tmp_path / "a.csv", like=Columns.from_json(first.columns.to_json()))
     assert list(again.texts) == list(first.texts)
     assert again.label_sets() == first.label_sets()
+
+
+def test_a_header_where_the_data_before_had_none_is_no_sample(tmp_path):
+    (tmp_path / "a.csv").write_text("some text,a\nmore text,b\n")
+    first = read(tmp_path / "a.csv", header=False, text=0, labels=1)
+    (tmp_path / "b.csv").write_text("text,labels\nsome text,a\n")
+    with pytest.raises(UserError, match=r"b.csv, line 1: 'text', 'labels' looks like a header"):
+        read(tmp_path / "b.csv", like=first.columns, labelled=False)
+    named = read(tmp_path / "b.csv", like=first.columns, text="text", labels="labels")
+    assert list(named.texts) == ["some text"]
+    assert len(read(tmp_path / "b.csv", like=first.columns, header=False)) == 2
 
 
 def test_columns_of_zeros_and_ones_are_remembered(tmp_path):

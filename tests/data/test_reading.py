@@ -270,6 +270,14 @@ def test_shards_that_are_missing_or_of_two_divisions_are_refused(tmp_path, shard
         load(tmp_path)
 
 
+def test_a_range_of_features_means_the_columns_of_the_first_part(tmp_path):
+    (tmp_path / "train.csv").write_text("age,size,city,labels\n1,2,Rome,a\n2,3,Bern,b\n")
+    (tmp_path / "test.csv").write_text("city,labels,age,size\nRome,a,5,6\n")
+    data = load(tmp_path, features="age:city")
+    assert data.columns.features.columns == ("age", "size", "city")
+    assert data.features[-1].tolist() == [5, 6, 0, 1]
+
+
 def test_two_files_for_one_part(tmp_path):
     _jsonl(tmp_path / "train.jsonl", [("x", [])])
     _jsonl(tmp_path / "training.jsonl", [("x", [])])

@@ -255,6 +255,14 @@ def test_two_delimiters_are_said(tmp_path):
     assert ["'a;c' holds ';', where labels are separated by '|'" in n for n in data.notes] == [True]
 
 
+@pytest.mark.parametrize("index", ["", "Unnamed: 0"])
+def test_the_index_of_a_table_of_numbers_is_no_feature(tmp_path, index):
+    rows = [f"{i},{i / 8},{i * 3.5},{i % 2},{(i + 1) % 2}" for i in range(9)]
+    data = read(_csv(tmp_path, rows, f"{index},age,income,old,rich"))
+    assert data.columns.features.columns == ("age", "income")
+    assert data.label_names == ("old", "rich")
+
+
 @pytest.mark.parametrize("rows", [2, 3, 9])
 @pytest.mark.parametrize("index", ["", "Unnamed: 0", "__index_level_0__"])
 def test_the_index_of_a_table_is_no_label(tmp_path, rows, index):

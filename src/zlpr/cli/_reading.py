@@ -96,6 +96,7 @@ def load_data(
     like: "Columns | None" = None,
     *,
     may_be_flat: bool = False,
+    mixed: bool = False,
 ) -> "Dataset":
     """Load a file, a folder or "demo" as the arguments say, and say what was read as what.
 
@@ -104,11 +105,13 @@ def load_data(
         args: the parsed arguments of `add_reading_arguments`.
         like: how a model's training data was read, for what the arguments leave open.
         may_be_flat: whether a hierarchy may say nothing of these labels, as of a test part.
+        mixed: whether its parts will be divided anew.
     """
     from zlpr.data import load
 
     with progress(f"reading {spec}"):
-        data = load(spec, **reading_options(args), like=like, may_be_flat=may_be_flat)
+        options = {**reading_options(args), "may_be_flat": may_be_flat, "mixed": mixed}
+        data = load(spec, like=like, **options)
     announce(spec, data.columns, error=getattr(args, "json", False))
     return data
 

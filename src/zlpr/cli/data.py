@@ -492,7 +492,7 @@ def run_split(args: argparse.Namespace) -> None:
     from zlpr.data.saving import SPLIT_FILE
     from zlpr.data.splits import small_parts, usual_method
 
-    data = load_data(args.data, args)
+    data = load_data(args.data, args, mixed=args.mix_parts)
     if data.split is not None and not args.mix_parts:
         sizes = report_split(data).sizes
         raise UserError(

@@ -32,9 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--part",
         choices=("train", "validation", "test", "all"),
-        help="which part of the data to measure on (default: test where the data has a split, all "
-        "of it "
-        "otherwise)",
+        help="which part of the data to measure on (default: test where the data has a split, or "
+        "is what the model was trained on and divided then; all of it otherwise)",
     )
     parser.add_argument(
         "--zero-bound", action="store_true", help="cut scores at 0, as the paper does"

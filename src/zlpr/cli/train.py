@@ -190,11 +190,16 @@ def _parts(args: argparse.Namespace, seed: int) -> "Parts":
     if args.split is not None and args.validation is not None:
         raise UserError("--split: nothing is divided where --validation is given; leave one out")
     like = _like(data)
+    if like is not None and like.features is not None:  # what ranges of columns meant there
+        args = argparse.Namespace(**{**vars(args), **_NO_FEATURES})
     validation, test = (
         None if other is None else load_data(other, args, like, may_be_flat=True)
         for other in (args.validation, args.test)
     )
     return combine(data, validation, test, seed, args.split)
+
+
+_NO_FEATURES = {"features_columns": None, "categorical_columns": None}
 
 
 def _like(train: "Dataset") -> "Columns | None":

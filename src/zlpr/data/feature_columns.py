@@ -95,6 +95,24 @@ class FeatureColumns:
         blank = tuple(name for name in self.numbers if np.isnan(cells[name]).any())
         return FeatureColumns(self.numbers, blank, values)
 
+    def joined(self, other: "FeatureColumns") -> "FeatureColumns":
+        """The same columns with what other data calls for too.
+
+        Examples:
+            >>> here, there = FeatureColumns(categories={"sex": ("f",)}), {"sex": ("m",)}
+            >>> here.joined(FeatureColumns(categories=there)).names
+            ('sex=f', 'sex=m')
+        """
+        blank = {*self.indicated, *other.indicated}
+        return FeatureColumns(
+            self.numbers,
+            tuple(name for name in self.numbers if name in blank),
+            {
+                name: tuple(sorted({*values, *other.categories.get(name, ())}))
+                for name, values in self.categories.items()
+            },
+        )
+
     def doubts(self, file: str, cells: Mapping[str, Sequence[Any] | Numbers]) -> list[str]:
         """What looks wrong about the columns, given the cells that they were learned from."""
         return [
@@ -142,7 +160,7 @@ class FeatureEncoder:
         for name, column in zip(held.numbers, numbers, strict=True):
             if name not in held.indicated:
                 self.newly_missing[name] += int(np.isnan(column).sum())
-        missing = [np.isnan(np.asarray(cells[name])) for name in held.indicated]
+        missing = [np.isnan(np.asarray(cells[name], dtype=np.float64)) for name in held.indicated]
         blocks = [np.asarray(column, dtype=np.float32)[:, None] for column in (*numbers, *missing)]
         blocks += [self._one_hot(name, cells[name]) for name in held.categories]
         return np.concatenate(blocks, axis=1)

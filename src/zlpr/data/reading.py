@@ -19,7 +19,7 @@ from zlpr._escape import from_system
 from zlpr.data import demo
 from zlpr.data.columns import Columns
 from zlpr.data.dataset import SPLIT_NAMES, Dataset, SplitName, split_name
-from zlpr.data.feature_columns import FeatureEncoder
+from zlpr.data.feature_columns import FeatureColumns, FeatureEncoder, decode
 from zlpr.data.files import file_faults, plain_suffix
 from zlpr.data.formats import FORMATS, SUFFIXES, Format, find_format, huggingface, info, mulan, svm
 from zlpr.data.hierarchy import Hierarchy
@@ -509,7 +509,9 @@ def load(spec: str | Path, **how: Any) -> Dataset:
         how: the arguments of `read`, and for labels that stand below others `hierarchy`, a
             `Hierarchy` or a file that `Hierarchy.read` takes, or `hierarchy_separator`, which
             parts the names of labels: each label then comes with its ancestors. `may_be_flat` is
-            for a part of some data, in which no label need be below another.
+            for a part of some data, in which no label need be below another. `mixed` is for parts
+            that will be divided anew: their features are then what all of them call for, and not
+            the first alone.
 
     Raises:
         UserError: it cannot be read; or no sample has a label, so that there is nothing to learn
@@ -560,13 +562,15 @@ def _hierarchy_of(
 def _load(spec: str | Path, how: Mapping[str, Any]) -> Dataset:
     """As `load`, with the labels as they come."""
     path = Path(spec)
+    how = dict(how)
+    mixed = how.pop("mixed", False)
     if str(spec) == "demo" and not path.exists():
         _refuse_for_demo(how)
         return demo.make()
     with file_faults(spec):
         folder_of_parts = path.is_dir() and not huggingface.is_saved(path)
     if folder_of_parts:
-        data = _load_parts(path, how)
+        data = _load_parts(path, how, mixed=mixed)
     else:
         data = read(path, **{**how, **_told_beside(path, how)})
     if how.get("labelled", True) and not data.labels.nnz:
@@ -624,7 +628,7 @@ def options_that_name_files(how: Mapping[str, Any]) -> list[str]:
     return by_xml + [name for name in paths if isinstance(how.get(name), str | Path)]
 
 
-def _load_parts(folder: Path, how: Mapping[str, Any]) -> Dataset:
+def _load_parts(folder: Path, how: Mapping[str, Any], *, mixed: bool) -> Dataset:
     parts = _part_files(folder)
     if not parts:
         raise UserError(
@@ -642,10 +646,57 @@ def _load_parts(folder: Path, how: Mapping[str, Any]) -> Dataset:
         data = read(path, **how)
         read_parts[name].append(data)
         if how.get("like") is given and data.columns is not None:  # the others are read like it
-            how = {**how, "like": replace(data.columns, num_features=width)}
+            how = _like(how, replace(data.columns, num_features=width), mixed=mixed)
+    if mixed:
+        held = _features_of_all([*itertools.chain.from_iterable(read_parts.values())])
+        for name, datasets in read_parts.items():
+            read_parts[name] = [_encoded_anew(data, held) for data in datasets]
     return join_parts(
         {n: concatenate(p) for n, p in read_parts.items()}, name=from_system(folder.name)
     )
+
+
+def _like(how: Mapping[str, Any], columns: Columns, *, mixed: bool) -> dict[str, Any]:
+    """The arguments of `read` for more data; ranges of features mean the columns found before.
+
+    Data that is to be mixed with other data has these columns too, and categories of its own.
+    """
+    held = columns.features
+    if held is None:
+        return {**how, "like": columns}
+    if not mixed:
+        return {**how, "like": columns, "features": None, "categories": None}
+    named = {"features": held.columns, "categories": tuple(held.categories) or None}
+    return {**how, "like": replace(columns, features=None), **named}
+
+
+def _features_of_all(datasets: Sequence[Dataset]) -> FeatureColumns | None:
+    """The columns of tables with what all of them call for; None for any other data."""
+    found = [data.columns.features for data in datasets if data.columns is not None]
+    held = found[0] if found else None
+    for data, other in zip(datasets[1:], found[1:], strict=True):
+        if held is None or other is None:
+            return None
+        if held.numbers != other.numbers:
+            name = min({*held.numbers} ^ {*other.numbers})
+            raise UserError(
+                f"{data.name}: the column {quote(name)} holds numbers in one part and categories "
+                f"in another; say that they are categories with categories={quote(name)}"
+            )
+        held = held.joined(other)
+    return held
+
+
+def _encoded_anew(data: Dataset, held: FeatureColumns | None) -> Dataset:
+    """The same samples with a table's features as these columns have them."""
+    columns, features = data.columns, data.features
+    if held is None or columns is None or not isinstance(features, np.ndarray):
+        return data
+    if columns.features is None or columns.features == held:
+        return data
+    features = FeatureEncoder(held).encode(decode(columns.features, features))
+    columns = replace(columns, features=held, num_features=features.shape[1])
+    return replace(data, features=features, columns=columns)
 
 
 READING_FILE = "reading.json"

@@ -90,6 +90,12 @@ def _header(
     header = options.header
     if header is None and options.like is not None and not options.columns():
         header = options.like.header
+        if not header and any(map(is_known_name, fields)):
+            raise UserError(
+                f"{file}, line 1: {quote_all(fields, 8)} looks like a header, and the data before "
+                "had none; if it is one, name the columns with text=… and labels=…; if it is a "
+                "row, say header=False"
+            )
     if header is None:
         numbered = [is_position(column) for column in options.all_columns()]
         header = not all(numbered) or any(is_known_name(field) for field in fields)
@@ -111,8 +117,12 @@ def _header(
 
 
 def _names_numbers(fields: list[str], following: list[str]) -> bool:
-    """Whether words stand above at least two numbers; one alone may be the label of a text."""
-    if any(is_blank(field) or number_of(field) is not None for field in fields):
+    """Whether words stand above at least two numbers; one alone may be the label of a text.
+
+    The first column may have no name: it is an index that pandas wrote.
+    """
+    names = fields if fields[0].strip() else fields[1:]
+    if any(is_blank(name) or number_of(name) is not None for name in names):
         return False
     return sum(number_of(field) is not None for field in following) > 1
 
