@@ -1,3 +1,4 @@
+import contextlib
 import os
 import re
 import signal
@@ -25,16 +26,25 @@ def folder(tmp_path_factory):
 def test_it_says_where_it_is_answers_and_stops_when_told(folder):
     command = [sys.executable, "-m", "zlpr", "serve", folder, "--port", "0"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, **pipes, env={**os.environ, "PYTHONPATH": "src"}) as process:
+    with (
+        subprocess.Popen(command, **pipes, env={**os.environ, "PYTHONPATH": "src"}) as process,
+        contextlib.ExitStack() as otherwise,
+    ):
+        otherwise.callback(process.kill)  # a failure here is not to wait for a server
         assert process.stdout.readline() == "serving model: 12 labels, zlpr_linear\n"
         address = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline())[0]
         asked = {"texts": ["the secret parcel"]}
-        assert httpx.post(f"{address}/predict?hidden=1", json=asked, timeout=60).status_code == 200
+        answers = [
+            httpx.post(f"{address}/predict{query}", json=asked, timeout=60).status_code
+            for query in ("", "?hidden=1")
+        ]
         process.send_signal(signal.SIGTERM)
         rest, log = process.communicate(timeout=60)
+    assert answers == [200, 400]
     assert process.returncode == 0
     assert rest.splitlines()[-1] == "stopped"
     assert "POST /predict 200" in log
+    assert "POST /predict 400" in log
     assert "secret" not in log
     assert "hidden" not in log
 
