@@ -175,6 +175,16 @@ def test_a_table_comes_back_with_its_columns_and_what_is_missing(tmp_path):
     assert load(tmp_path / "out", features=["age"]).columns.features.columns == ("age",)
 
 
+def test_a_table_of_numbers_alone_is_read_back(tmp_path):
+    rows = "".join(f"{row},{row % 7},{row % 2}\n" for row in range(60))
+    (tmp_path / "a.csv").write_text(f"age,size,tall\n{rows}")
+    data = make_split(read(tmp_path / "a.csv", labels=["tall"]))
+    save(data, tmp_path / "out")
+    assert load(tmp_path / "out").columns.features.columns == ("age", "size")
+    part = load(tmp_path / "out" / "train.csv")
+    np.testing.assert_array_equal(part.features, data.part("train").features)
+
+
 def test_texts_over_a_saved_table_leave_nothing_of_it(tmp_path):
     save(make_split(table(tmp_path)), tmp_path / "out")
     with pytest.raises(

@@ -732,7 +732,8 @@ def _told(folder: Path, how: Mapping[str, Any]) -> dict[str, Any]:
 
 def _is_told(name: str, columns: Any) -> bool:
     each = columns if isinstance(columns, list) else [columns]
-    return name in _TOLD and bool(each) and all(isinstance(column, str) for column in each)
+    filled = bool(each) or name == "categories"  # a table of numbers alone has none
+    return name in _TOLD and filled and all(isinstance(column, str) for column in each)
 
 
 _SHARD = re.compile(r"(.+)-(\d+)-of-(\d+)")
