@@ -285,6 +285,18 @@ def test_two_files_for_one_part(tmp_path):
         load(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["train2.jsonl", "train-2.jsonl", "extra.csv", "test.txt"])
+def test_files_beside_the_parts_are_named(name, tmp_path, caplog):
+    _jsonl(tmp_path / "train.jsonl", [("x", ["a"])])
+    _jsonl(tmp_path / name, [("y", ["a"])])
+    for other in ("labels.txt", "split.json", "README.md", ".hidden.csv"):
+        (tmp_path / other).write_text("a\n")
+    data = load(tmp_path)
+    assert data.texts == ["x"]
+    assert data.notes == (f"{tmp_path}: left out '{name}'; not called or ending as a part's file",)
+    assert caplog.messages == list(data.notes)
+
+
 def test_a_folder_without_parts(tmp_path):
     with pytest.raises(UserError, match="no files called train, validation or test"):
         load(tmp_path)

@@ -651,9 +651,28 @@ def _load_parts(folder: Path, how: Mapping[str, Any], *, mixed: bool) -> Dataset
         held = _features_of_all([*itertools.chain.from_iterable(read_parts.values())])
         for name, datasets in read_parts.items():
             read_parts[name] = [_encoded_anew(data, held) for data in datasets]
-    return join_parts(
+    data = join_parts(
         {n: concatenate(p) for n, p in read_parts.items()}, name=from_system(folder.name)
     )
+    note = _left_out_note(folder)
+    if note is None:
+        return data
+    _log.warning(note)
+    return replace(data, notes=(*data.notes, note))
+
+
+def _left_out_note(folder: Path) -> str | None:
+    """A sentence on files that seem to be data, or a part of it, and are read as none."""
+    others = {path for path in folder.iterdir() if part_of(path) is None}
+    names = [path.name for path in others if not path.name.startswith(".")]
+    like_data = [
+        name
+        for name in sorted({*names} - {READING_FILE, SPLIT_FILE, LABELS_FILE})
+        if plain_suffix(Path(name)) in SUFFIXES or split_name(name.partition(".")[0])
+    ]
+    if not like_data:
+        return None
+    return f"{folder}: left out {quote_all(like_data, 5)}; not called or ending as a part's file"
 
 
 def _like(how: Mapping[str, Any], columns: Columns, *, mixed: bool) -> dict[str, Any]:
@@ -701,6 +720,9 @@ def _encoded_anew(data: Dataset, held: FeatureColumns | None) -> Dataset:
 
 READING_FILE = "reading.json"
 """In a folder of tables: which columns hold what, as arguments of `read`."""
+
+SPLIT_FILE = "split.json"
+"""Which sample is in which part, as `zlpr data split` writes it beside the parts."""
 
 _TOLD = ("features", "categories", "labels", "id", "group")
 
