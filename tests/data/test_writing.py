@@ -64,6 +64,13 @@ def test_a_table_of_texts_alone(tmp_path, name):
     _same(read(tmp_path / f"data.{name}"), data)
 
 
+@pytest.mark.parametrize("name", TABLES)
+def test_a_label_with_a_carriage_return(tmp_path, name):
+    data = Dataset.from_label_sets([{"a\rb"}, {"c", "a\rb"}], texts=["x", "y"])
+    write(data, tmp_path / f"data.{name}")
+    assert read(tmp_path / f"data.{name}").label_sets() == data.label_sets()
+
+
 @pytest.mark.parametrize("name", sorted(PLAIN))
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_formats_of_lines(tmp_path, name, ending):
@@ -174,6 +181,8 @@ def test_any_finite_features_survive(tmp_path, rows, name):
     [
         ("fasttext", {"two words"}, "x", "'two words' has white space"),
         ("fasttext", {"a"}, "about __label__b", "reads as a label"),
+        ("fasttext", {"a__label__b"}, "x", "'a__label__b' has a __label__"),
+        ("fasttext", (), " \n", "sample 1 has neither text nor label"),
         ("libmultilabel", {"two words"}, "x", "'two words' has white space"),
         ("svm", {"a"}, "x", "the data has texts, and this format holds features"),
         ("mulan", {"a"}, "x", "the data has texts, and this format holds features"),

@@ -58,13 +58,20 @@ def write(dataset: Dataset, stream: TextIO) -> None:
     """Write labels, then the text; line breaks in a text become spaces, as the format has no other.
 
     Raises:
-        UserError: for a label with white space or a text with a word that would be read as a label.
+        UserError: for a label with white space or a text with a word that would be read as a label,
+            and for a sample with neither text nor label, whose blank line would be none.
     """
     texts = texts_of(dataset)
     for name in dataset.label_names:
         if name.split() != [name]:
             raise UserError(f"the label {quote(name)} has white space, which fastText cannot hold")
-    for text, labels in zip(texts, dataset.label_sets(), strict=True):
+        if PREFIX in name:
+            raise UserError(f"the label {quote(name)} has a {PREFIX}, which fastText cannot hold")
+    for row, (text, labels) in enumerate(zip(texts, dataset.label_sets(), strict=True), 1):
+        if not labels and not text.strip():
+            raise UserError(
+                f"sample {row:,} has neither text nor label, which fastText cannot hold"
+            )
         if PREFIX in text:
             raise UserError(
                 f"the text {quote(text)} has a {PREFIX}, which fastText reads as a label"

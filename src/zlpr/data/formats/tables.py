@@ -260,7 +260,7 @@ def _write(dataset: Dataset, stream: TextIO, *, separator: str, quoting: int) ->
     columns = sample_columns(dataset)
     join = _json_cell if any(_needs_list(name) for name in dataset.label_names) else "|".join
     columns["labels"] = [join(labels) for labels in columns["labels"]]
-    cells = (cell for name, column in columns.items() if name != "labels" for cell in column)
+    cells = itertools.chain.from_iterable(columns.values())
     if any("\r" in cell for cell in cells if isinstance(cell, str)):
         quoting = csv.QUOTE_ALL  # Python before 3.13 leaves a lone \r bare
     writer = csv.writer(stream, delimiter=separator, lineterminator="\n", quoting=quoting)  # type: ignore[arg-type]
