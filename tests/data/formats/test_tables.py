@@ -254,3 +254,20 @@ def test_fields_in_quotes_behind_a_blank(tmp_path):
 def test_quotes_that_end_up_in_a_label_are_noted(tmp_path):
     data = _read(tmp_path, 'text,labels\ngood, "room;staff"\nbad,food\n')
     assert any("holds a quote of a cell" in note for note in data.notes)
+
+
+def test_names_as_before_are_a_header_though_columns_are_numbered(tmp_path):
+    (tmp_path / "a.csv").write_text("nr,t,l\n7,good soup,a\n8,cold soup,b\n")
+    before = read(tmp_path / "a.csv", text="t", labels="l").columns
+    again = read(tmp_path / "a.csv", text=1, id=0, labelled=False, like=before)
+    assert (again.texts, again.ids) == (["good soup", "cold soup"], ["7", "8"])
+    (tmp_path / "b.csv").write_text("7,good soup\n8,cold soup\n")
+    bare = read(tmp_path / "b.csv", text=1, id=0, labelled=False, like=before)
+    assert (bare.texts, bare.ids) == (["good soup", "cold soup"], ["7", "8"])
+
+
+def test_features_as_before_are_a_header_though_columns_are_numbered(tmp_path):
+    (tmp_path / "a.csv").write_text("nr,age,size,tall\n7,1,2,0\n8,3,4,1\n")
+    before = read(tmp_path / "a.csv", features=["age", "size"], labels=["tall"]).columns
+    again = read(tmp_path / "a.csv", id=0, labelled=False, like=before)
+    assert (again.features.tolist(), again.ids) == ([[1, 2], [3, 4]], ["7", "8"])

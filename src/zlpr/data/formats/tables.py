@@ -98,7 +98,11 @@ def _header(
             )
     if header is None:
         numbered = [is_position(column) for column in options.all_columns()]
-        header = not all(numbered) or any(is_known_name(field) for field in fields)
+        header = (
+            not all(numbered)
+            or any(map(is_known_name, fields))
+            or _names_as_before(fields, options)
+        )
         header = header or (not numbered and _names_numbers(fields, following))
         if not header and not numbered:
             text, labels = _likely(fields, rows)
@@ -114,6 +118,15 @@ def _header(
         twice, _ = Counter(fields).most_common(1)[0]
         raise UserError(f"{file}, line 1: the column {quote(twice)} appears twice")
     return fields, True
+
+
+def _names_as_before(fields: list[str], options: ReadOptions) -> bool:
+    """Whether columns are called as in the data that this is read like."""
+    like = options.like
+    if like is None or not like.header:
+        return False
+    inputs = like.text if like.features is None else like.features.columns
+    return any(names and {*names} <= {*fields} for names in (inputs, like.labels))
 
 
 def _names_numbers(fields: list[str], following: list[str]) -> bool:
