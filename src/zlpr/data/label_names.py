@@ -117,11 +117,12 @@ def doubts(names: Sequence[str], delimiter: str | None = None) -> Iterator[str]:
             f"the label {quote(joined[0])} holds {joined[1]!r}, where labels are separated by "
             f"{delimiter!r}: is it several?"
         )
-    spaced = None if delimiter else next(_labels_in_a_row(names), None)
-    if spaced is not None:
+    several = None if delimiter else next(_labels_in_a_row(names), None)
+    if several is not None:
+        what = "words" if several[1] == " " else "parts"
         yield (
-            f"the words of the label {quote(spaced)} are labels of their own: is it several, "
-            "separated by ' '?"
+            f"the {what} of the label {quote(several[0])} are labels of their own: is it several, "
+            f"separated by {several[1]!r}?"
         )
 
 
@@ -146,13 +147,18 @@ def _as_seen(name: str) -> str:
     return " ".join(plain.casefold().split())
 
 
-def _labels_in_a_row(names: Sequence[str]) -> Iterator[str]:
-    """Labels of several words all of which are labels themselves."""
+_SIGNS_OF_SEVERAL = (" ", "；", "，", "、", "/")
+"""What may stand between labels, though it is no delimiter that is looked for."""
+
+
+def _labels_in_a_row(names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Labels all parts of which are labels themselves, with what separates these."""
     known = set(names)
-    for name in names:
-        words = name.split()
-        if len(words) > 1 and known.issuperset(words):
-            yield name
+    for sign in _SIGNS_OF_SEVERAL:
+        for name in names:
+            parts = name.split() if sign == " " else [part.strip() for part in name.split(sign)]
+            if len(parts) > 1 and known.issuperset(parts):
+                yield name, sign
 
 
 def _joined_label(names: Sequence[str], delimiter: str) -> tuple[str, str] | None:
@@ -161,10 +167,11 @@ def _joined_label(names: Sequence[str], delimiter: str) -> tuple[str, str] | Non
     A comma belongs to many a name: it counts where a side of it is a label of its own.
     """
     known = set(names)
-    for sign in ";,":
+    for sign in ";；,，、":
         for name in names if sign != delimiter else ():
             pieces = name.split(sign)
-            if len(pieces) > 1 and (sign == ";" or any(piece.strip() in known for piece in pieces)):
+            sure = sign in ";；"
+            if len(pieces) > 1 and (sure or any(piece.strip() in known for piece in pieces)):
                 return name, sign
     return None
 
