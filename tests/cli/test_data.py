@@ -6,6 +6,7 @@ import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
+import numpy as np
 import pytest
 
 from tests.data.sources.test_sources import FILES
@@ -383,6 +384,18 @@ def test_parts_that_are_mixed_keep_what_only_the_later_ones_have(tmp_path, capsy
     written = [line for file in out.glob("*.csv") for line in file.read_text().splitlines()]
     assert sum("Oslo" in line for line in written) == sum("Rome" in line for line in written) == 40
     assert [line for line in written if line.startswith("40,")] == ["40,,Bern,b"]
+
+
+def test_a_column_that_is_blank_in_one_part_is_mixed_as_the_numbers_of_the_others(tmp_path):
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    for part, age in {"train": "{row}", "test": ""}.items():
+        lines = [f"{row},{age.format(row=row)},{'ab'[row % 2]}" for row in range(40)]
+        (folder / f"{part}.csv").write_text("\n".join(["size,age,labels", *lines]) + "\n")
+    assert main(["data", "split", str(folder), "--mix-parts", "--out", str(tmp_path / "out")]) == 0
+    data = load(tmp_path / "out")
+    assert data.columns.features.numbers == ("size", "age")
+    assert np.isnan(data.features[:, 1]).sum() == 40
 
 
 def test_parts_of_other_kinds_are_not_mixed(tmp_path, capsys):

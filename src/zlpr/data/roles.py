@@ -417,6 +417,8 @@ def _feature_columns(
         if not categories and (not named or stands_for_text):
             return None
     others = [name for name in named if not are_numbers(table[name], MISSING)]
+    if like is not None:  # of parts that are mixed, the first one showed what a blank column holds
+        others = [name for name in others if name in categories or not _all_blank(table[name])]
     for name in others:
         number = None if name in categories else written_out(table[name])
         if number is not None:
@@ -427,6 +429,10 @@ def _feature_columns(
             )
     values: dict[str, tuple[str, ...]] = dict.fromkeys((*others, *categories), ())
     return FeatureColumns(tuple(name for name in named if name not in values), (), values)
+
+
+def _all_blank(cells: Sequence[Any]) -> bool:
+    return all(is_blank(cell, MISSING) for cell in cells)
 
 
 def _columns_meant(
