@@ -39,3 +39,14 @@ def test_a_wrong_option_is_an_error_when_the_module_is_made() -> None:
         losses.LSEPLoss(pairs=0)
     with pytest.raises(ValueError, match="reduction must be 'mean', 'sum' or 'none'"):
         losses.BCELoss(reduction="average")
+
+
+@pytest.mark.parametrize("name", ["pos_weight", "threshold", "temperature"])
+def test_an_option_set_later_counts(name: str) -> None:
+    scores, targets = torch.tensor([[2.0, -1.0, -3.0]]), torch.tensor([[True, False, True]])
+    loss = losses.ZLPRLoss()
+    for value in (torch.tensor(3.0), 2.0) if name != "temperature" else (3.0, 2.0):
+        setattr(loss, name, value)
+        expected = losses.ZLPRLoss(**{name: value})(scores, targets)
+        assert torch.equal(loss(scores, targets), expected)
+        assert getattr(loss, name) is value

@@ -13,9 +13,10 @@ from zlpr.losses._reduce import Reduction
 class LossModule(nn.Module):
     """A loss with its options, called as `module(scores, targets)`.
 
-    A subclass names its function and passes the function's options to this constructor. Options
-    that are tensors become buffers, so that they follow the module to another device. A wrong
-    option is an error when the module is made, not in the first step of training.
+    A subclass names its function and passes the function's options to this constructor, which makes
+    attributes of them: one that is set later counts from the next call on. Options that are tensors
+    become buffers, so that they follow the module to another device. A wrong option is an error
+    when the module is made, not in the first step of training.
     """
 
     function: ClassVar[Callable[..., Tensor]]
@@ -23,24 +24,18 @@ class LossModule(nn.Module):
     def __init__(self, *, reduction: Reduction = "mean", **options: Any) -> None:
         super().__init__()
         self.reduction = reduction
-        self._constants: dict[str, Any] = {}
         for name, option in options.items():
-            if isinstance(option, nn.Parameter):
-                self.register_parameter(name, option)
-            elif isinstance(option, Tensor):
+            if isinstance(option, Tensor) and not isinstance(option, nn.Parameter):
                 self.register_buffer(name, option, persistent=False)
             else:
-                self._constants[name] = option
+                setattr(self, name, option)
         self._names = tuple(options)
         self._try_options()
 
     @property
     def options(self) -> dict[str, Any]:
         """The options that the function gets, by name."""
-        return {
-            name: self._constants[name] if name in self._constants else getattr(self, name)
-            for name in self._names
-        }
+        return {name: getattr(self, name) for name in self._names}
 
     def forward(
         self,

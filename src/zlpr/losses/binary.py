@@ -596,7 +596,7 @@ class SPLCLoss(LossModule):
 
     def begin_epoch(self, epoch: int) -> None:
         """Correct in the epoch that begins, the first of which is 1, or not yet."""
-        self._constants["correct"] = epoch >= self.first_epoch
+        self.correct = epoch >= self.first_epoch
 
 
 def focal_term(
