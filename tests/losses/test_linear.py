@@ -128,6 +128,18 @@ def test_threshold_and_its_gradient(shape, impl):
     assert_same(losses, expected, inputs, problem.upstream, of_gradients=GRADIENTS[impl])
 
 
+@pytest.mark.parametrize("which", ["label_weight", "label_mask"])
+@pytest.mark.parametrize("name", LINEAR)
+def test_a_weight_changed_in_place_before_the_gradient_is_refused(name, which):
+    problem = Problem(torch.float32)
+    kept = torch.ones(LABELS, dtype=torch.bool if which == "label_mask" else torch.float32)
+    options = {"impl": "recompute", which: kept}
+    loss = LINEAR[name](*problem.inputs, problem.indices, **options)
+    kept.zero_()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
 def test_threshold_per_label_without_a_bias():
     problem = Problem()
     threshold = problem.bias.detach().neg().requires_grad_()

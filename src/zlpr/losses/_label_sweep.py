@@ -574,7 +574,8 @@ class SweptLoss(torch.autograd.Function):
     ) -> Tensor:
         """Features (B, F), weight (L, F), bias (L,) and bound (B,) give losses (B,)."""
         ctx.sweep = sweep
-        ctx.save_for_backward(features, weight, bias)
+        # Weights among them, so that one changed in place before the way back is refused.
+        ctx.save_for_backward(features, weight, bias, *sweep.tally.weighting.tensors())
         with torch.autocast(features.device.type, enabled=False):
             head = Head(features, weight, bias, features.to(bound.dtype))
             losses, ctx.kept = sweep.forward(head)
@@ -588,7 +589,7 @@ class SweptLoss(torch.autograd.Function):
         features, weight, bias, bound, _ = ctx.needs_input_grad
         wanted = Wanted(features, weight and sweep.weight_step is None, bias)
         with torch.autocast(upstream.device.type, enabled=False):
-            inputs, rows, shift = ctx.saved_tensors
+            inputs, rows, shift, *_ = ctx.saved_tensors
             head = Head(inputs, rows, shift, inputs.to(upstream.dtype))
             gradients = sweep.backward(head, ctx.kept, upstream, wanted)
             of_bound = sweep.tally.bound_gradient(upstream) if bound else None
