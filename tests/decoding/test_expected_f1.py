@@ -133,6 +133,24 @@ def test_price_is_the_best_there_is_for_the_metric(metric):
     assert goodness(rule.price) >= max(goodness(p) for p in np.linspace(-0.3, 0.6, 181)) - 1e-12
 
 
+@pytest.mark.parametrize(
+    ("true", "scores"),
+    [
+        ([[0], [0], [1], [1], [1]], [[-0.5], [-1.5], [-0.5], [-1.5], [-1.0]]),
+        ([[0], [0], [0], [1], [1]], [[-0.5], [np.inf], [np.inf], [0.0], [0.5]]),
+        ([[1, 1, 1, 1]], [[1.0, 1.0, -1.0, 0.5]]),
+    ],
+)
+def test_no_rounding_takes_labels_from_a_price_beyond_all_that_labels_are_worth(true, scores):
+    scores = np.array(scores)
+    rule = ExpectedF1().fit(true, scores, "micro_f1")
+
+    def goodness(price):
+        return metrics.micro_f1(true, ExpectedF1(rule.calibrator, price=price)(scores))
+
+    assert goodness(rule.price) >= max(goodness(p) for p in np.linspace(-0.5, 1.1, 1601))
+
+
 def test_leaving_prices_are_the_slopes_of_the_concave_majorant():
     curve = np.random.default_rng(3).random((50, 9))
     prices = _leaving_prices(curve)

@@ -42,6 +42,8 @@ from zlpr.metrics._inputs import check_empty
 __all__ = ["ExpectedF1", "expected_f1_curve"]
 
 BLOCK_CELLS = 1 << 18
+MARGIN = 1e-6
+"""Of expected F1, far more than what rounding changes in it."""
 Values = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
@@ -88,7 +90,8 @@ class ExpectedF1(Rule):
         self.empty, self.price = data.empty, 0.0
         if data.metric != "example_f1":
             worth = self._worth(data.scores, data.shortlist)
-            self.price = best_cut(replace(data, scores=worth)).cut
+            price = best_cut(replace(data, scores=worth)).cut
+            self.price = _off_the_ends(price, worth[worth > -np.inf])
 
     def decide(
         self,
@@ -202,6 +205,13 @@ def _bounded_curves(
             np.where(beyond, -np.inf, curve[done]),
         )
         pending, sizes = pending[~done], min(labels, 2 * sizes)
+
+
+def _off_the_ends(price: float, worth: Values) -> float:
+    """A price beyond all worths a little farther off: at the last one rounding would decide."""
+    if len(worth) == 0 or worth.min() <= price < worth.max():
+        return price
+    return price - MARGIN if price < worth.min() else price + MARGIN
 
 
 def _leaving_prices(curve: Values) -> Values:
