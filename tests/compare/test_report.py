@@ -25,6 +25,7 @@ from zlpr.compare.report import (
     warnings,
     write_report,
 )
+from zlpr.compare.results import Results
 from zlpr.metrics.table import in_words
 
 RECORDS = tuple(grid(datasets=("GoEmotions", "toy")))
@@ -159,6 +160,21 @@ def test_the_rules_of_choosing_are_stated():
     published = " ".join(method([record(split="published")]))
     assert "covers the initialisation alone" in published
     assert "8:1:1" not in published
+
+
+def test_samples_drawn_of_a_published_split_are_a_spread_that_tests_know_of():
+    facts = record().done.data
+    taken = facts.train + facts.validation + facts.test
+    drawn = [record(seed=seed, split="published", max_samples=taken) for seed in (0, 1)]
+    results = Results.from_records(drawn)
+    assert results.test_share(results.contests[0], (0, 1)) == facts.test / facts.train
+    text = " ".join(method(drawn))
+    assert "a seed draws them anew" in text
+    assert "initialisation alone" not in text
+    small = [record(split="published", max_samples=taken + 1)]  # all of it, whatever the seed
+    results = Results.from_records(small)
+    assert results.test_share(results.contests[0], (0,)) is None
+    assert "covers the initialisation alone" in " ".join(method(small))
 
 
 @pytest.mark.parametrize("empty", ["sklearn", "paper"])

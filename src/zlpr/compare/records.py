@@ -301,6 +301,18 @@ class RunRecord:
             raise ValueError(f"{self.settings.title()} failed: {self.error}")
         return self.outcome
 
+    @property
+    def redrawn(self) -> bool:
+        """Whether the seed drew the samples of the parts, so that those of two seeds overlap.
+
+        Of the data's own parts it does where `max_samples` leaves some of them out.
+        """
+        if self.settings.split != "published" or self.outcome is None:
+            return self.settings.split != "published"
+        data = self.outcome.data
+        taken = data.train + data.validation + data.test
+        return 0 < self.settings.max_samples <= taken
+
 
 def record_schema() -> dict[str, Any]:
     """The JSON Schema of a run record."""

@@ -222,9 +222,18 @@ def method(records: Sequence[RunRecord]) -> list[str]:
             "as the initialisation, so that the spread covers both. The p-values take into account "
             "that the training parts of two seeds overlap (Nadeau and Bengio's correction)."
         )
-    if "published" in splits:
+    done = [record for record in records if record.outcome is not None]
+    published = {record.redrawn for record in done if record.settings.split == "published"}
+    if True in published:
         lines.append(
-            "Where the data's own split is used, the spread covers the initialisation alone."
+            "Where not all samples of the data's own split are taken, a seed draws them anew: the "
+            "spread covers that draw too, and the p-values take the overlap into account likewise."
+        )
+    if False in published:
+        lines.append(
+            "Where the data's own split is used"
+            + (" whole" if True in published else "")
+            + ", the spread covers the initialisation alone."
         )
     lines += budget(records)
     chosen = {r.settings.loss.label: r.settings.loss for r in records if r.settings.loss.choose}

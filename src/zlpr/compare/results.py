@@ -94,7 +94,7 @@ class Results:
         losses: the losses' labels, in the order of the grid.
         values: the figures, as fractions.
         test_shares: per contest, test size over training size by seed, where seeds redraw the
-            split; empty where every seed saw the same parts.
+            parts; empty where every seed saw the same ones.
         empty: what empty cases count in the figures, in one or both of the two ways.
     """
 
@@ -159,7 +159,7 @@ class Results:
             settings, data = record.settings, record.done.data
             contest = Contest(settings.data, settings.model)
             share = shares.setdefault(contest, {})
-            if settings.split != "published" and data.train:
+            if record.redrawn and data.train:
                 share[settings.seed] = data.test / data.train
             for metric, decoding, value in _figures(record):
                 key: Key = (contest, settings.loss.label, metric, decoding)
