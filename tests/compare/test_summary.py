@@ -87,6 +87,20 @@ def test_shares_of_empty_predictions_are_of_the_same_runs():
     assert "bce gives no label at all to 20.0\xa0% of the samples, zlpr to 10.0\xa0%" in answer
 
 
+def test_truly_empty_are_the_samples_of_the_runs_compared():
+    def truly(made, share):
+        data = replace(made.outcome.data, empty=share)
+        return replace(made, outcome=replace(made.outcome, data=data))
+
+    both = [truly(record("a", loss=loss), 0.0) for loss in ("zlpr", "bce", "lsep")]
+    one = truly(record("b", loss="zlpr"), 0.6)  # a set that bce has not seen
+    assert "truly without any are 0.0\xa0%" in told([*both, one])["Samples left without a label"]
+    ranked = [truly(record("b", loss=loss), 0.6) for loss in ("zlpr", "bce")]  # once, as "a" is
+    assert (
+        "truly without any are 30.0\xa0%" in told([*both, *ranked])["Samples left without a label"]
+    )
+
+
 def test_where_decisions_are_alike_no_difference_is_explained():
     records = [record(loss=loss) for loss in ("zlpr", "bce")]
     same = records[0].outcome.evaluation

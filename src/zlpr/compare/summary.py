@@ -265,13 +265,16 @@ def _rankers(results: Results) -> Finding | None:
 
 def _emptiness(records: Sequence[RunRecord]) -> Finding | None:
     shares: dict[str, dict[tuple[str, str, int], float]] = {}
+    truly: dict[tuple[str, str, int], float | None] = {}
     for record in records:
         value = None
         if record.outcome is not None:
             value = record.outcome.evaluation.test.own.get("empty_predictions")
         if value is not None:
             of = record.settings
-            shares.setdefault(of.loss.label, {})[of.data, of.model, of.seed] = 100 * value
+            run = (of.data, of.model, of.seed)
+            shares.setdefault(of.loss.label, {})[run] = 100 * value
+            truly[run] = record.done.data.empty
     runs = largest_block({loss: set(values) for loss, values in shares.items()})
     compared = {loss: values for loss, values in shares.items() if runs <= set(values)}
     if not compared:
@@ -281,8 +284,7 @@ def _emptiness(records: Sequence[RunRecord]) -> Finding | None:
     text = f"At its own bound, {high} gives no label at all to {means[high]:.1f} % of the samples"
     if low != high:
         text += f", {low} to {means[low]:.1f} %"
-    truly = [record.outcome.data.empty for record in records if record.outcome is not None]
-    known = [share for share in truly if share is not None]
+    known = [share for run in sorted(runs) if (share := truly[run]) is not None]
     if known:
         text += f"; truly without any are {percent(float(np.mean(known)), 1)}\N{NO-BREAK SPACE}%"
     return Finding("Samples left without a label", text + ".")
