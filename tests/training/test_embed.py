@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from tests import tiny
+from zlpr import decoding
 from zlpr._errors import UserError
+from zlpr.losses import registry
 from zlpr.models.card import refit_note
 from zlpr.training import TrainingConfig, cross_fitting, fit
 from zlpr.training.cross_fitting import fit_layer_in_folds
@@ -109,6 +111,19 @@ def test_few_samples_are_each_scored_by_a_fit_that_had_not_seen_them(bert: Path)
     assert np.abs(seen - result.validation.scores[:30]).max() > 0.01
     (note,) = refit_note(result.model.record)
     assert "in 5 folds, each scored by a fit that had not seen it" in note
+
+
+def test_no_sample_of_folds_has_been_seen_with_its_own_set(bert: Path) -> None:
+    """As training labels the sets of the samples in the folds would all be known, each its own."""
+    settings: Any = {"regularisation": 0.5, "embedding_scale": 1.0, "decode": "label_sets"}
+    config = TrainingConfig(model=f"embed:{bert}", **settings)
+    result = fit(TRAIN.select(range(90)), VALIDATION, config)
+    truth, scores = result.validation.truth, result.validation.scores
+    alone = decoding.create("label_sets").fit(truth, scores, empty="sklearn")
+    assert result.choice.rule.to_config() == alone.to_config()
+    link = registry.info("zlpr").link_scale or 1.0
+    held = decoding.choose_probabilities(truth, scores, link_scale=link)
+    assert result.probabilities.log_loss == held.log_loss
 
 
 def test_folds_of_one_sample_leave_each_out_in_turn(bert: Path) -> None:

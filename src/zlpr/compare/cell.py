@@ -268,12 +268,18 @@ _NOTHING = ScoredPart(None, np.empty((0, 0), dtype=np.float32))
 def _scored(trained: Trained, shared: SharedInputs) -> Try:
     """A fit by its scores of both parts, its weights let go."""
     model, read = trained.model, shared.test_inputs
-    labels = trained.validation_labels
-    labels = shared.parts.validation.labels if labels is None else labels
+    given = trained.validation_labels
+    labels = shared.parts.validation.labels if given is None else given
     _, ancestors = hierarchy_of(shared.parts.train)
     return Try(
         dict(trained.chosen),
-        ScoredPart(labels, trained.validation_scores, trained.validation_features, ancestors),
+        ScoredPart(
+            labels,
+            trained.validation_scores,
+            trained.validation_features,
+            ancestors,
+            holds_training=given is not None,
+        ),
         ScoredPart(shared.test.labels, model.score(read), model.features(read), ancestors),
         trained.history,
     )

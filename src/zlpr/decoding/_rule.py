@@ -281,7 +281,8 @@ class Rule(ABC):
             y_score: scores of the same shape, dense or `TopScores`.
             metric: the metric to be best at, one of `DECISION_METRICS`.
             empty: what empty cases count in it, see `zlpr.metrics`.
-            train_labels: labels of the training part, shape (any, labels), dense or CSR.
+            train_labels: labels of the training part, shape (any, labels), dense or CSR;
+                of other samples than these, each of which would have seen its own set there.
             features: of the validation samples, shape (samples, columns), dense or CSR.
 
         Returns:

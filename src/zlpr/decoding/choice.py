@@ -152,7 +152,8 @@ def weigh(
         y_score: scores of the same shape, dense or `TopScores`.
         metric: what to be best at, one of `DECISION_METRICS`.
         rules: names or rules, the preferred first; None takes all there are.
-        train_labels: labels of the training part, shape (any, labels), dense or CSR.
+        train_labels: labels of the training part, shape (any, labels), dense or CSR;
+            of other samples than these, each of which would have seen its own set there.
         features: of the validation samples, shape (samples, columns), dense or CSR.
         empty: what empty cases count, see `zlpr.metrics`.
         tolerance: standard errors that a preferred rule may be behind; 0 takes the best.

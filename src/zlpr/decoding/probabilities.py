@@ -96,7 +96,8 @@ def choose_probabilities(
         y_true: true labels of the validation part, shape (samples, labels), dense or CSR.
         y_score: scores of the same shape, dense or `TopScores`.
         link_scale: of the loss, see `Calibrator`.
-        train_labels: labels of the training part, shape (any, labels), dense or CSR.
+        train_labels: labels of the training part, shape (any, labels), dense or CSR;
+            of other samples than these, each of which would have seen its own set there.
         tolerance: standard errors by which the marginals must be ahead.
 
     Examples:

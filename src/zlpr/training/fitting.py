@@ -163,6 +163,7 @@ def fit_parts(
         trained.validation_scores,
         trained.validation_features,
         ancestors,
+        holds_training=labels is not None,
     )
     _doubt_threshold(config, validation)
     choice = choose_rule(config, parts.train.labels, validation)

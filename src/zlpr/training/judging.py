@@ -22,12 +22,22 @@ class ScoredPart:
         scores: of the same shape, (samples, labels), or of candidates.
         features: what a decoding rule may read beside them, where the model has it.
         ancestors: of the labels, which come with them in every label set.
+        holds_training: whether samples of the training part are among them, as where both parts are
+            scored in folds.
     """
 
     truth: Any
     scores: NDArray[np.float32] | metrics.TopScores
     features: decoding.Features | None = None
     ancestors: Ancestors | None = None
+    holds_training: bool = False
+
+    def seen_apart(self, train_labels: Any) -> Any:
+        """The training part's labels; None where its samples are among these.
+
+        The set of such a sample would have been seen already, its own, when it is decided on.
+        """
+        return None if self.holds_training else train_labels
 
     def decided(self, rule: decoding.Rule) -> NDArray[np.bool_] | metrics.LabelLists:
         """The label sets by a rule, in agreement with the hierarchy where there is one."""

@@ -39,7 +39,7 @@ def choose_rule(
         validation.scores,
         metric,
         rules=names,
-        train_labels=train_labels,
+        train_labels=validation.seen_apart(train_labels),
         features=validation.features,
         empty=config.convention,
         ancestors=validation.ancestors,
@@ -80,7 +80,10 @@ def choose_probabilities(
     """What makes probabilities, starting from the loss's own link, fitted on validation."""
     scale = registry.info(loss).link_scale or 1.0
     return decoding.choose_probabilities(
-        validation.truth, validation.scores, link_scale=scale, train_labels=train_labels
+        validation.truth,
+        validation.scores,
+        link_scale=scale,
+        train_labels=validation.seen_apart(train_labels),
     )
 
 
