@@ -7,7 +7,7 @@ from scipy import sparse
 from zlpr._errors import UserError
 from zlpr.data import demo, load, make_split, read, saving, write
 from zlpr.data.dataset import Dataset
-from zlpr.data.reading import files_behind
+from zlpr.data.loading import files_behind
 from zlpr.data.saving import save
 
 TICKETS = make_split(demo.make(200))

@@ -489,7 +489,7 @@ def add_split(parser: argparse.ArgumentParser) -> None:
 def run_split(args: argparse.Namespace) -> None:
     """Divide the data, write the parts and say how alike they are."""
     from zlpr.data import make_split, report_split, save, save_split
-    from zlpr.data.reading import SPLIT_FILE
+    from zlpr.data.loading import SPLIT_FILE
     from zlpr.data.splits import small_parts, usual_method
 
     data = load_data(args.data, args, mixed=args.mix_parts)

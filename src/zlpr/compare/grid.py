@@ -42,7 +42,7 @@ from zlpr._typed_json import from_plain
 from zlpr.compare.records import CellSettings, LossSpec
 from zlpr.compare.version import code_version
 from zlpr.data import files_behind
-from zlpr.data.reading import options_that_name_files
+from zlpr.data.loading import options_that_name_files
 from zlpr.losses import registry
 from zlpr.models.registry import DEFAULT, NO_LOSS, available, kind_of
 from zlpr.training.config import MOST_SEEDS, TrainingConfig

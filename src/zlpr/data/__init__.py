@@ -8,7 +8,8 @@ from zlpr.data.feature_columns import FeatureColumns
 from zlpr.data.formats import FORMATS
 from zlpr.data.hierarchy import Hierarchy
 from zlpr.data.label_names import list_label_names
-from zlpr.data.reading import concatenate, files_behind, iterate, join_parts, load, read
+from zlpr.data.loading import concatenate, files_behind, join_parts, load
+from zlpr.data.reading import iterate, read
 from zlpr.data.rows import Block, ReadOptions
 from zlpr.data.saving import save
 from zlpr.data.splits import (

@@ -12,7 +12,7 @@ from zlpr._errors import UserError
 from zlpr.data.dataset import SPLIT_NAMES, Dataset
 from zlpr.data.feature_columns import FeatureColumns
 from zlpr.data.label_names import LABELS_FILE, listing, numbers
-from zlpr.data.reading import READING_FILE, SPLIT_FILE, part_of
+from zlpr.data.loading import READING_FILE, SPLIT_FILE, part_of
 from zlpr.data.rows import table_columns
 from zlpr.data.writing import write
 

@@ -1,0 +1,110 @@
+"""The demo corpus, and folders with a file or more for each part."""
+
+import json
+
+import numpy as np
+import pytest
+
+from zlpr._errors import UserError
+from zlpr.data import (
+    Dataset,
+    concatenate,
+    demo,
+    join_parts,
+    load,
+    write,
+)
+
+
+def _jsonl(path, rows):
+    lines = [json.dumps({"text": text, "labels": labels}) + "\n" for text, labels in rows]
+    path.write_text("".join(lines))
+    return path
+
+
+def test_the_demo_has_no_columns_to_name():
+    with pytest.raises(UserError, match="no file with columns; leave out text=… id=…"):
+        load("demo", text="body", id="number", split=False)
+
+
+def test_load_demo_and_a_folder_that_is_called_demo(tmp_path, monkeypatch):
+    assert list(load("demo").texts[:5]) == list(demo.make(5).texts)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "demo").mkdir()
+    _jsonl(tmp_path / "demo" / "train.jsonl", [("mine", ["a"])])
+    assert list(load("demo").texts) == ["mine"]
+
+
+def test_a_folder_with_a_file_per_part(tmp_path):
+    _jsonl(tmp_path / "train.jsonl", [("x", ["b"]), ("y", [])])
+    (tmp_path / "dev.csv").write_text("text,labels\nz,c|b\n")
+    write(Dataset.from_label_sets([{"a"}], texts=["w"]), tmp_path / "my-test.jsonl.xz")
+    (tmp_path / "notes.txt").write_text("not data")
+    data = load(tmp_path)
+    assert data.split.tolist() == ["train", "train", "validation", "test"]
+    assert data.label_names == ("a", "b", "c")
+    assert data.label_sets() == [("b",), (), ("b", "c"), ("a",)]
+    assert data.name == tmp_path.name
+
+
+def test_shards_of_a_part_are_joined_in_order(tmp_path):
+    for i in range(3):
+        _jsonl(tmp_path / f"train-0000{i}-of-00003.jsonl", [(f"text {i}", ["a"])])
+    assert list(load(tmp_path).texts) == ["text 0", "text 1", "text 2"]
+
+
+@pytest.mark.parametrize(
+    "shards", [["0-of-3", "2-of-3"], ["0-of-2", "1-of-2", "0-of-1"], ["0-of-2", "00-of-2"]]
+)
+def test_shards_that_are_missing_or_of_two_divisions_are_refused(tmp_path, shards):
+    for shard in shards:
+        _jsonl(tmp_path / f"train-{shard}.jsonl", [("x", ["a"])])
+    with pytest.raises(UserError, match="the train part should be as many files as their names"):
+        load(tmp_path)
+
+
+def test_a_range_of_features_means_the_columns_of_the_first_part(tmp_path):
+    (tmp_path / "train.csv").write_text("age,size,city,labels\n1,2,Rome,a\n2,3,Bern,b\n")
+    (tmp_path / "test.csv").write_text("city,labels,age,size\nRome,a,5,6\n")
+    data = load(tmp_path, features="age:city")
+    assert data.columns.features.columns == ("age", "size", "city")
+    assert data.features[-1].tolist() == [5, 6, 0, 1]
+
+
+def test_two_files_for_one_part(tmp_path):
+    _jsonl(tmp_path / "train.jsonl", [("x", [])])
+    _jsonl(tmp_path / "training.jsonl", [("x", [])])
+    with pytest.raises(UserError, match=r"both train.jsonl and training.jsonl are the train part"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["train2.jsonl", "train-2.jsonl", "extra.csv", "test.txt"])
+def test_files_beside_the_parts_are_named(name, tmp_path, caplog):
+    _jsonl(tmp_path / "train.jsonl", [("x", ["a"])])
+    _jsonl(tmp_path / name, [("y", ["a"])])
+    for other in ("labels.txt", "split.json", "README.md", ".hidden.csv"):
+        (tmp_path / other).write_text("a\n")
+    data = load(tmp_path)
+    assert data.texts == ["x"]
+    assert data.notes == (f"{tmp_path}: left out '{name}'; not called or ending as a part's file",)
+    assert caplog.messages == list(data.notes)
+
+
+def test_a_folder_without_parts(tmp_path):
+    with pytest.raises(UserError, match="no files called train, validation or test"):
+        load(tmp_path)
+
+
+def test_parts_must_be_of_one_kind():
+    texts = Dataset.from_label_sets([{"a"}], texts=["x"])
+    features = Dataset.from_label_sets([{"a"}], features=np.ones((1, 2)))
+    with pytest.raises(UserError, match="some parts hold texts and others features"):
+        join_parts({"train": texts, "test": features})
+
+
+def test_concatenation_keeps_what_all_have():
+    one = Dataset.from_label_sets([{"b"}], texts=["x"], ids=["1"])
+    other = Dataset.from_label_sets([{"a"}], texts=["y"])
+    both = concatenate([one, other])
+    assert both.ids is None
+    assert both.label_sets() == [("b",), ("a",)]
