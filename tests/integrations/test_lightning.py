@@ -161,6 +161,7 @@ def test_two_processes_train_judge_and_decide_as_one(tmp_path, monkeypatch):
         ({"decode": "feature_count"}, "no rule 'feature_count'"),
         ({"decode_metric": "average_precision"}, "no metric of label sets 'average_precision'"),
         ({"empty": "none"}, "empty must be"),
+        ({"loss_params": {"reduction": "sum"}}, "reduction 'sum'"),
     ],
 )
 def test_wrong_settings_are_refused_before_any_training(settings, fault):

@@ -196,3 +196,14 @@ def test_hidden_states_behind_the_scores_are_left_alone() -> None:
     alone = compute_metrics(loss="zlpr")(EvalPrediction(scores, targets))
     behind = EvalPrediction((scores, np.zeros((2, 7, 3))), targets)
     assert compute_metrics(loss="zlpr")(behind) == alone
+
+
+def test_parameters_without_a_named_loss_are_refused(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="emtpy: of a loss by name, and none is named"):
+        compute_metrics(emtpy="paper")
+    network = load_network(str(folder), num_labels=5, ignore_mismatched_sizes=True)
+    args = TrainingArguments(output_dir=str(tmp_path), report_to="none", use_cpu=True)
+    with pytest.raises(ValueError, match="loss_params are of a loss by name"):
+        MultiLabelTrainer(
+            network, args, loss=zlpr.losses.ZLPRLoss(), loss_params={"pos_weight": 2.0}
+        )

@@ -119,6 +119,14 @@ def test_training_takes_the_steps_of_a_plain_loop(
     assert difference(network, reference) < 2e-5
 
 
+def test_a_module_over_the_batch_is_known_as_such(still_bert: Any, tmp_path: Any) -> None:
+    module: Any = registry.create("dice2", smoothing=2.0)
+    values, network = train(still_bert, tmp_path, module, accumulation_steps=3)
+    expected, reference = by_hand(still_bert, "dice2", smoothing=2.0)
+    assert values == pytest.approx(expected, rel=2e-5)
+    assert difference(network, reference) < 2e-5
+
+
 @pytest.mark.parametrize("loss", ["zlpr", "dice2"])
 def test_accumulation_uses_one_dropout_mask_for_scores_and_gradient(
     bert: Any, tmp_path: Any, loss: str

@@ -28,7 +28,7 @@ from zlpr.distributed import BatchOverProcesses, gather_samples
 from zlpr.losses import registry
 from zlpr.metrics import PAPER_METRICS, Empty, MetricSet
 from zlpr.metrics._inputs import check_empty
-from zlpr.training.loss import begin_epoch, bound_of
+from zlpr.training.loss import begin_epoch, bound_of, check_mean
 from zlpr.training.selection import rules_of
 
 __all__ = ["MultiLabelModule"]
@@ -80,6 +80,7 @@ class MultiLabelModule(LightningModule):  # type: ignore[misc]
         self.save_hyperparameters(ignore=["encoder"])
         self.encoder = encoder
         self.loss = self._make_loss()
+        check_mean(self.loss)
         self.decoder: decoding.Rule = decoding.create("zero")
         self._seen: _Judged | None = None
 

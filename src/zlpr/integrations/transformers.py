@@ -104,7 +104,8 @@ def compute_metrics(
         **params: the parameters of a loss that is named.
 
     Raises:
-        ValueError: the loss that is named has a bound to learn, which only its module knows.
+        ValueError: the loss that is named has a bound to learn, which only its module knows; or
+            there are parameters, and no loss is named.
 
     Examples:
         >>> figures = compute_metrics()(
@@ -113,6 +114,8 @@ def compute_metrics(
         >>> figures["micro_f1"]
         1.0
     """
+    if params and not isinstance(loss, str):
+        raise ValueError(f"{', '.join(params)}: of a loss by name, and none is named here")
     module = registry.create(loss, **params) if isinstance(loss, str) else loss
     if isinstance(loss, str) and module is not None and any(True for _ in module.parameters()):
         raise ValueError(f"{loss} has a bound to learn: give the module that is trained with")

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from zlpr._errors import UserError
 from zlpr.losses import registry
 from zlpr.losses._module import LossModule
+from zlpr.losses._reduce import ONE_PROCESS, OneProcess
 from zlpr.training.config import TrainingConfig
 
 
@@ -77,6 +78,23 @@ def check_mean(loss: nn.Module) -> None:
         raise UserError(
             f"reduction {reduction!r}: the means of batches are weighed here; leave it out"
         )
+
+
+def looks_at_batch(loss: nn.Module) -> bool:
+    """Whether a module is a loss of this package over the batch, of what its own process has.
+
+    Examples:
+        >>> from zlpr.losses import Dice2Loss, ZLPRLoss
+        >>> looks_at_batch(Dice2Loss()), looks_at_batch(ZLPRLoss())
+        (True, False)
+    """
+    inner = getattr(loss, "loss", None)
+    if isinstance(inner, nn.Module):
+        return looks_at_batch(inner)
+    if not isinstance(getattr(loss, "batch", ONE_PROCESS), OneProcess):
+        return False
+    kinds = (registry.info(name) for name in registry.available())
+    return any(kind.over_batch and kind.module in type(loss).__mro__ for kind in kinds)
 
 
 def begin_epoch(loss: nn.Module, epoch: int) -> None:

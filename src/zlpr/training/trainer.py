@@ -18,7 +18,7 @@ from zlpr._errors import UserError
 from zlpr.losses import registry
 from zlpr.training.batches import FILLER, FilledCollator, FilledRows, GlobalBatches
 from zlpr.training.extras import BatchPass, Extras, pass_over_batch
-from zlpr.training.loss import begin_epoch, bound_of, check_mean
+from zlpr.training.loss import begin_epoch, bound_of, check_mean, looks_at_batch
 
 LOSS_WEIGHTS = "loss.safetensors"  # what a loss learns, beside a checkpoint's model
 
@@ -42,7 +42,8 @@ class MultiLabelTrainer(Trainer):
     Args:
         loss: a name of the losses' registry, or a module called as `loss(scores, targets)`.
         loss_params: parameters for a loss that is given by name.
-        over_batch: whether a loss given as a module looks at more than one sample at a time.
+        over_batch: whether a loss given as a module looks at more than one sample at a time; of
+            this package's losses that is known.
         extras: label smoothing, mixup, R-Drop, virtual adversarial training.
         batch_size: samples of an optimiser step; None takes the Trainer's arguments' product.
         *arguments: as `transformers.Trainer` takes them by position, the model first.
@@ -71,8 +72,9 @@ class MultiLabelTrainer(Trainer):
         self._refuse_ignored()
         extras = extras or Extras()
         if isinstance(loss, str):
-            over_batch = registry.info(loss).over_batch
             extras = extras.linked(loss)
+        elif loss_params:
+            raise UserError("loss_params are of a loss by name; give them to the module itself")
         elif (extras.r_drop or extras.vat) and extras.link_scale is None:
             raise UserError("r_drop and vat need the loss's link: give Extras(link_scale=…)")
         module = registry.create(loss, **(loss_params or {})) if isinstance(loss, str) else loss
@@ -84,7 +86,7 @@ class MultiLabelTrainer(Trainer):
         self._check_metrics()
         if not self.args.batch_eval_metrics:
             self.compute_metrics = _LossBeside(self.compute_metrics, self.loss, self.args.device)
-        self.over_batch = over_batch
+        self.over_batch = over_batch or looks_at_batch(module)
         self.extras = extras
         self.batch_size = batch_size
         self._step: _Step | None = None
