@@ -40,6 +40,11 @@ def test_a_tokenizer_without_special_tokens_gives_an_empty_text_one_token(tokeni
     assert rows(tokenize(bare, ["", "ab"], 8)) == [[3], [7, 7]]  # type: ignore[arg-type]
 
 
+def test_half_a_surrogate_pair_is_a_question_mark_to_a_tokenizer(tokenizer: Any) -> None:
+    texts = tokenize(tokenizer, ["bread \ud83d soup", "green"], 8)
+    assert rows(texts) == tokenizer(["bread ? soup", "green"])["input_ids"]
+
+
 def test_a_text_of_ten_megabytes_is_cut_before_the_tokenizer_sees_it(tokenizer: Any) -> None:
     seen: list[int] = []
 

@@ -27,7 +27,7 @@ def test_an_encoder_scores_as_in_the_package(tmp_path):
     scores = model.predict_scores(data.texts)
     model.decoder = decoding.create("label_sets").fit(data.labels, scores, "example_f1")
     model.calibrator = decoding.Calibrator().fit(data.labels, scores)
-    texts = [*data.texts, "", "the horse " * 40, "标签 👍", "x" * 5000]
+    texts = [*data.texts, "", "the horse " * 40, "标签 👍", "\ud83d plum", "x" * 5000]
     exported = assert_equal(model, texts, tmp_path / "m.onnx")
     assert exported.predict([]) == []
     for text in texts[-4:]:  # alone, without anything to be filled up to

@@ -276,9 +276,7 @@ class Encoder:
         return embeddings
 
     def _prepared(self, text: str) -> str:
-        # Half of a surrogate pair is no text to a tokenizer, which would stop at it.
-        whole = text.encode("utf-8", "replace").decode("utf-8")
-        return self.files.prompt + (whole.lower() if self.files.lower_case else whole)
+        return self.files.prompt + (text.lower() if self.files.lower_case else text)
 
     @torch.inference_mode()
     def _forward(self, batch: Mapping[str, Tensor]) -> NDArray[np.float32]:

@@ -116,7 +116,8 @@ def tokenize(
 ) -> TokenizedTexts:
     """Token ids of texts, special tokens included, at most `max_length` each.
 
-    A text beyond `CHARACTERS_PER_TOKEN * max_length` characters is cut there first. An empty text
+    A text beyond `CHARACTERS_PER_TOKEN * max_length` characters is cut there first, and half of a
+    surrogate pair, at which a tokenizer would stop, is read as a question mark. An empty text
     has its special tokens; where the tokenizer adds none, one padding token stands for it.
     """
     pieces = list(_encode(tokenizer, texts, max_length))
@@ -138,7 +139,10 @@ def _encode(
     most = CHARACTERS_PER_TOKEN * max_length
     for start in range(0, len(texts), _TEXTS_AT_ONCE):
         encoded: Any = tokenizer(
-            [text[:most] for text in texts[start : start + _TEXTS_AT_ONCE]],
+            [
+                text[:most].encode("utf-8", "replace").decode("utf-8")
+                for text in texts[start : start + _TEXTS_AT_ONCE]
+            ],
             truncation=True,
             max_length=max_length,
             padding=False,

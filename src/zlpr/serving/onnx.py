@@ -231,7 +231,9 @@ class OnnxModel:
     def _token_batches(self, texts: list[str]) -> Iterator[tuple[NDArray[np.int64], Inputs]]:
         """Token ids, the longest texts first, so that a batch holds texts of like length."""
         most = self.reading["max_length"] * self.reading["characters_per_token"]
-        encoded = self._tokenizer.encode_batch([text[:most] for text in texts])
+        # Half of a surrogate pair is no text to a tokenizer, which would stop at it.
+        whole = [text[:most].encode("utf-8", "replace").decode("utf-8") for text in texts]
+        encoded = self._tokenizer.encode_batch(whole)
         ids = [one.ids or [self.reading["pad_token"]] for one in encoded]
         types = [one.type_ids or [0] for one in encoded]
         order = np.argsort([-len(row) for row in ids], kind="stable")
