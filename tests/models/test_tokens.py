@@ -75,6 +75,8 @@ def test_a_model_reads_as_far_as_it_has_positions() -> None:
     assert readable_length(tokenizer, bert, 20) == 20
     with pytest.raises(UserError, match="max_length 600: this model reads at most 512 tokens"):
         readable_length(tokenizer, roberta, 600)
+    with pytest.raises(UserError, match="max_length 0: expected at least 1"):
+        readable_length(tokenizer, bert, 0)
 
 
 def test_segments_are_kept_only_where_they_say_something(tmp_path: Path) -> None:

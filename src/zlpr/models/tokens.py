@@ -158,7 +158,7 @@ def readable_length(
     """How many tokens of a text to read: what is wanted, if the model can; else what it can.
 
     Raises:
-        UserError: more is wanted than the model has positions for.
+        UserError: less than a token is wanted, or more than the model has positions for.
     """
     positions = getattr(config, "max_position_embeddings", None) or LONGEST
     if getattr(config, "model_type", "") in _OFFSET_POSITIONS:
@@ -166,6 +166,8 @@ def readable_length(
     most = min(int(tokenizer.model_max_length), int(positions))
     if wanted is None:
         return min(most, LONGEST)
+    if wanted < 1:
+        raise UserError(f"max_length {wanted}: expected at least 1")
     if wanted > most:
         raise UserError(f"max_length {wanted}: this model reads at most {most} tokens")
     return wanted
