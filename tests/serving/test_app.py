@@ -233,3 +233,6 @@ def test_a_parameter_that_an_address_does_not_take_is_refused(app, path, body):
     answer = post(app, f"{path}?modle=second", body)
     assert answer.status_code == 400
     assert "modle: no such parameter" in answer.json()["error"]
+    answer = post(app, f"{path}?model=first&model=second", body)
+    assert answer.status_code == 400
+    assert "model: given more than once" in answer.json()["error"]

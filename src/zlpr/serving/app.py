@@ -138,6 +138,8 @@ async def _refuse_other_parameters(request: Request) -> None:
     other = next((name for name in request.query_params if name != "model"), None)
     if other is not None:
         raise UserError(f"{other[:100]}: no such parameter of this address; it takes model=NAME")
+    if len(request.query_params.getlist("model")) > 1:
+        raise UserError("model: given more than once; ask one model at a time")
 
 
 def _add_answers(app: FastAPI, service: Service) -> None:
