@@ -19,6 +19,7 @@ from zlpr.decoding import SetPosterior
 from zlpr.integrations.sklearn import MultiLabelClassifier
 from zlpr.models.feature_config import FeatureConfig
 from zlpr.models.features import TextFeatures
+from zlpr.training.selection import choose_rule
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -390,6 +391,24 @@ def test_a_rule_for_raw_texts_is_fitted_on_texts_that_the_features_have_not_seen
     assert f1_score(truth, classifier.predict(test.texts).toarray(), average="micro") > 0.4
     dense = train.labels.toarray()
     assert cross_val_score(clone(classifier), train.texts, dense, cv=3).shape == (3,)
+
+
+@pytest.mark.parametrize("most", [None, 30])  # with as many columns nothing would be refused
+def test_a_rule_that_reads_features_is_fitted_on_those_it_decides_by(data, monkeypatch, most):
+    _, train, _, test = data
+    given = []
+
+    def choose(config, labels, part):
+        given.append(part.features.toarray())
+        return choose_rule(config, labels, part)
+
+    monkeypatch.setattr("zlpr.integrations.sklearn.choose_rule", choose)
+    config = FeatureConfig(analyzer="word", max_features=most)
+    classifier = MultiLabelClassifier(decode="feature_count", features=config, random_state=0)
+    classifier.fit(train.texts, train.labels)
+    assert classifier.predict(test.texts).shape == test.labels.shape
+    known = {row.tobytes() for row in classifier.text_features_.transform(train.texts).toarray()}
+    assert known.issuperset(row.tobytes() for row in given[0])
 
 
 def test_texts_and_numbers_are_told_apart(data):

@@ -162,9 +162,10 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         data = replace(data, labels=labels)
         generator = check_random_state(self.random_state)
         config = self._config(int(generator.randint(2**31 - 1)))
-        self.decoder_, self.calibrator_ = self._fit_decoder(data, config, generator)
-        solved = self._solve(data, config)
-        self.text_features_, self.n_iter_ = solved.text_features, solved.steps
+        read = self._learn_features(data)
+        self.decoder_, self.calibrator_ = self._fit_decoder(data, read, config, generator)
+        solved = self._solve(data, read, config)
+        self.text_features_, self.n_iter_ = read, solved.steps
         self.coef_, self.intercept_ = np.ascontiguousarray(solved.weight.T), solved.bias
         return self
 
@@ -278,20 +279,25 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             seed=seed,
         )
 
-    def _solve(self, data: "_Samples", config: LinearConfig) -> "_Solved":
-        """Weights and biases of some samples, from features of their own where they are texts."""
+    def _learn_features(self, data: "_Samples") -> TextFeatures | None:
+        """What makes features of these texts; None of numbers."""
+        if not data.are_texts:
+            return None
+        text_features = TextFeatures(self.features)
+        text_features.fit_transform(sorted(set(data.X)))  # whatever is repeated, and how often
+        return text_features
+
+    def _solve(
+        self, data: "_Samples", read: TextFeatures | None, config: LinearConfig
+    ) -> "_Solved":
+        """Weights and biases of some samples, of texts by their features."""
         if not 0 <= self.regularisation < np.inf:
             raise ValueError(
                 f"regularisation {self.regularisation!r}: expected a number of at least 0"
             )
         if not 0 <= self.tol < np.inf:
             raise ValueError(f"tol {self.tol!r}: expected a number of at least 0")
-        text_features = None
-        if data.are_texts:
-            text_features = TextFeatures(self.features)
-            text_features.fit_transform(sorted(set(data.X)))  # whatever is repeated, and how often
-            data = replace(data, X=text_features.transform(data.X))
-        data = data.merged()
+        data = data.read_by(read).merged()
         centred, centre = _centred(data.X, data.weight)
         solver = choose_solver(
             *(centred, data.labels, config),
@@ -304,12 +310,16 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         if isinstance(solver, WholeData) and solution.steps >= solver.max_iterations:
             _warn(f"not at its end after {solution.steps} iterations; give more with max_iter")
         weight, bias = (part.astype(np.float64) for part in solver.model(solution.parameters))
-        return _Solved(weight, bias - centre @ weight, solution.steps, text_features)
+        return _Solved(weight, bias - centre @ weight, solution.steps)
 
     def _fit_decoder(
-        self, data: "_Samples", config: LinearConfig, generator: Any
+        self, data: "_Samples", read: TextFeatures | None, config: LinearConfig, generator: Any
     ) -> tuple[decoding.Rule, Probabilities]:
-        """The rule and the probabilities, fitted on held-out samples where there is a need."""
+        """The rule and the probabilities, fitted on held-out samples where there is a need.
+
+        Scores are of features that had not seen the held-out texts. A rule that reads features gets
+        those that it will decide by, for others have other columns.
+        """
         info = registry.info(self.loss)
         few = self.decode == AUTO and self.validation_fraction * len(data) < FEW
         link = Calibrator(link_scale=info.link_scale or 1.0)
@@ -318,10 +328,11 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         drawn = generator.permutation(len(data))[: self._held_out(len(data))]
         kept = data.select(np.setdiff1d(np.arange(len(data)), drawn))
         held = data.select(drawn).repeated()
-        solved = self._solve(kept, config)
-        X = held.X if solved.text_features is None else solved.text_features.transform(held.X)
+        unseen = self._learn_features(kept)
+        solved = self._solve(kept, unseen, config)
+        X = held.read_by(unseen).X
         scores = np.asarray(X @ solved.weight + solved.bias, dtype=np.float32)
-        part = ScoredPart(held.labels, scores, X)
+        part = ScoredPart(held.labels, scores, held.read_by(read).X)
         chosen = choose_probabilities(self.loss, kept.labels, part)
         return choose_rule(config, kept.labels, part).rule, chosen.probabilities
 
@@ -351,13 +362,11 @@ class _Solved:
         weight: of shape (features, labels).
         bias: of shape (labels,).
         steps: that it took.
-        text_features: what made the features, where the samples were texts.
     """
 
     weight: NDArray[np.float64]
     bias: NDArray[np.float64]
     steps: int
-    text_features: TextFeatures | None
 
 
 @dataclass(frozen=True)
@@ -381,6 +390,12 @@ class _Samples:
     def are_texts(self) -> bool:
         """Whether features are yet to be made."""
         return isinstance(self.X, list)
+
+    def read_by(self, text_features: TextFeatures | None) -> "_Samples":
+        """With features in place of texts; as they are where there are none."""
+        if text_features is None:
+            return self
+        return replace(self, X=text_features.transform(self.X))
 
     def select(self, rows: NDArray[np.int64]) -> "_Samples":
         """The samples at these places, in this order."""
