@@ -144,6 +144,22 @@ def test_large_parts_are_thinned_for_the_comparison_alone(monkeypatch):
     assert choice.rule in (ZeroBound(), fitted)
 
 
+def test_copies_are_judged_together():
+    generator = np.random.default_rng(0)
+    scores = generator.normal(size=(100, 10))
+    true = generator.random(scores.shape) < 1 / (1 + np.exp(1.5 - scores))
+    copies = np.repeat(np.arange(100), 4)
+    rules = ["threshold", "per_label_threshold"]
+    one = weigh(true, scores, rules=rules)
+    four = weigh(true[copies], scores[copies], rules=rules, groups=copies)
+    fooled = weigh(true[copies], scores[copies], rules=rules)
+    assert [judged.value for judged in fooled.judged] > [judged.value for judged in four.judged]
+    assert four.rule.name == one.rule.name == "threshold"
+    assert fooled.rule.name == "per_label_threshold"
+    with pytest.raises(UserError, match=r"groups has shape \(100,\), expected \(400,\)"):
+        weigh(true[copies], scores[copies], groups=np.arange(100))
+
+
 def test_the_choice_is_the_same_every_time_and_plain_json():
     true, scores = tied_data(2, samples=150)
     one, two = (weigh(true, scores, "example_f1", train_labels=true) for _ in range(2))

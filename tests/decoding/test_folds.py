@@ -1,4 +1,7 @@
+from dataclasses import replace
+
 import numpy as np
+import pytest
 
 from tests.metrics.cases import random_case
 from zlpr.decoding import _folds
@@ -28,3 +31,14 @@ def test_large_data_is_thinned_evenly(monkeypatch):
     assert len(_folds.thinned(DATA).true) == 52
     monkeypatch.setattr(_folds, "MOST_SAMPLES", 20)
     np.testing.assert_array_equal(_folds.thinned(DATA).true, DATA.true[::3])
+
+
+def test_copies_of_a_sample_say_nothing_more_about_a_mean():
+    values = CASE.scores[:, 0].astype(np.float64)
+    once = values.std(ddof=1) / np.sqrt(52)
+    assert _folds.error_of_mean(values, DATA) == pytest.approx(once)
+    copies = np.tile(np.arange(52), 3)
+    copied = replace(DATA.select(copies), groups=copies)
+    assert _folds.error_of_mean(values[copies], copied) == pytest.approx(once)
+    for fold, rest, _ in _folds.folds_of(copied):
+        assert not np.intersect1d(copies[fold], rest.groups).size

@@ -346,6 +346,34 @@ def test_weights_count_in_the_rule_that_is_fitted():
     assert weighted.predict(X)[:, 0].mean() < 0.5 * plain.predict(X)[:, 0].mean()
 
 
+def test_weights_do_not_make_believe_that_there_are_more_samples():
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(400, 10))
+    y = (X @ generator.normal(size=(10, 8)) + 3 * generator.normal(size=(400, 8)) > 3).astype(int)
+    plain = MultiLabelClassifier(random_state=0, regularisation=1.0).fit(X, y)
+    alike = MultiLabelClassifier(random_state=0, regularisation=5.0)  # of five times the losses
+    alike.fit(X, y, sample_weight=np.full(400, 5))
+    assert alike.decoder_.to_config()["rule"] == plain.decoder_.to_config()["rule"]
+    np.testing.assert_array_equal(alike.predict(X), plain.predict(X))
+    np.testing.assert_allclose(alike.predict_proba(X), plain.predict_proba(X), atol=1e-3)
+
+
+def test_copies_of_a_held_out_sample_are_judged_together(monkeypatch, numbers):
+    X, y = numbers
+    given = []
+
+    def choose(config, labels, part):
+        given.append(part)
+        return choose_rule(config, labels, part)
+
+    monkeypatch.setattr("zlpr.integrations.sklearn.choose_rule", choose)
+    weight = np.where(np.arange(len(X)) % 10, 1.0, 10.0)
+    MultiLabelClassifier(random_state=0).fit(X, y, sample_weight=weight)
+    groups, rows = given[0].groups, given[0].features
+    assert len(groups) == round(0.2 * len(X)) > len(set(groups))
+    np.testing.assert_array_equal(rows, X[groups])
+
+
 @pytest.mark.parametrize(
     ("weight", "message"),
     [

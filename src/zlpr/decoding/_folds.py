@@ -22,9 +22,19 @@ def thinned(data: Validation) -> Validation:
 
 
 def folds_of(data: Validation) -> Iterator[tuple[NDArray[np.int64], Validation, Validation]]:
-    """Places of a fold's samples, the data without them, and the fold; the same in every call."""
-    order = np.random.default_rng(0).permutation(len(data.true))
+    """Places of a fold's samples, the data without them, and the fold; the same in every call.
+
+    Samples of one group are in one fold.
+    """
+    order = np.random.default_rng(0).permutation(data.num_groups)
     for fold in np.array_split(order, FOLDS):
-        held = np.sort(fold)
-        rest = np.setdiff1d(np.arange(len(order)), held)
+        inside = np.isin(data.group_of, fold)
+        held, rest = np.flatnonzero(inside), np.flatnonzero(~inside)
         yield held, data.select(rest), data.select(held)
+
+
+def error_of_mean(values: NDArray[np.float64], data: Validation) -> float:
+    """Standard error of the mean of a value per sample, to which a group adds as one."""
+    sums = np.bincount(data.group_of, values - values.mean())
+    spread = float(sums @ sums) * len(sums) / (len(sums) - 1)
+    return float(np.sqrt(spread)) / len(values)

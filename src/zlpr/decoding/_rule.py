@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, ClassVar, Self, TypeAlias, TypeVar, overload
 
 import numpy as np
@@ -70,6 +71,7 @@ class Validation:
         features: what the model read of each sample, (samples, columns), where it is known.
         shortlist: which label each cell is of; None where column l is label l.
         missed: true labels that are no candidates, where there is a shortlist.
+        groups: a number per sample, the same for copies of one; None where there are none.
     """
 
     true: BoolArray
@@ -80,6 +82,7 @@ class Validation:
     features: Features | None = None
     shortlist: Shortlist | None = None
     missed: SampleLabels | None = None
+    groups: NDArray[np.int64] | None = None
 
     @classmethod
     def check(
@@ -90,6 +93,7 @@ class Validation:
         empty: Empty,
         train_labels: Labels | None = None,
         features: Features | None = None,
+        groups: Any = None,
     ) -> "Validation":
         """Check what a user gave to `fit`."""
         check_metric(metric)
@@ -116,6 +120,7 @@ class Validation:
             check_features(features, shape[0]),
             scores.shortlist,
             missed,
+            _check_groups(groups, shape[0]),
         )
 
     def select(self, rows: NDArray[np.int64]) -> "Validation":
@@ -127,7 +132,21 @@ class Validation:
             features=None if self.features is None else self.features[rows],
             shortlist=None if self.shortlist is None else self.shortlist.select(rows),
             missed=None if self.missed is None else self.missed.select(rows),
+            groups=None if self.groups is None else self.groups[rows],
         )
+
+    @cached_property
+    def group_of(self) -> NDArray[np.int64]:
+        """Which group each sample is of, in numbers from 0 up; without groups its own."""
+        if self.groups is None:
+            return np.arange(len(self.true))
+        numbers: NDArray[np.int64] = np.unique(self.groups, return_inverse=True)[1]
+        return numbers
+
+    @property
+    def num_groups(self) -> int:
+        """How many samples there are that tell something new."""
+        return int(self.group_of.max(initial=-1)) + 1
 
     @property
     def num_labels(self) -> int:
@@ -213,6 +232,16 @@ def _check_train_labels(train_labels: Labels | None, num_labels: int) -> SampleL
             f"train_labels has {counted(labels.shape[1], 'label')}, y_score has {num_labels}"
         )
     return labels.block(0, labels.shape[0]) if labels.shape[0] else None
+
+
+def _check_groups(groups: Any, samples: int) -> NDArray[np.int64] | None:
+    """A number per sample, equal where what was given is; None without any."""
+    if groups is None:
+        return None
+    numbers = np.unique(np.asarray(groups), return_inverse=True)[1]
+    if numbers.shape != (samples,):
+        raise UserError(f"groups has shape {np.shape(groups)}, expected ({samples},)")
+    return numbers
 
 
 def check_features(features: Features | None, samples: int) -> Features | None:

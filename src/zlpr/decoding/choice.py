@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from zlpr._ancestors import Ancestors
 from zlpr._counted import counted
 from zlpr._errors import UserError
-from zlpr.decoding._folds import FEW_SAMPLES, FOLDS, TOLERANCE, folds_of, thinned
+from zlpr.decoding._folds import FEW_SAMPLES, FOLDS, TOLERANCE, error_of_mean, folds_of, thinned
 from zlpr.decoding._rule import BoolArray, Features, Rule, Validation, check_all_labels
 from zlpr.decoding._shortlist import Shortlist
 from zlpr.decoding._sweep import set_values
@@ -134,6 +134,7 @@ def weigh(
     empty: Empty = "paper",
     tolerance: float = TOLERANCE,
     ancestors: Ancestors | None = None,
+    groups: Sequence[Any] | NDArray[Any] | None = None,
 ) -> Choice:
     """Compare rules by five-fold cross-validation and fit the one to decide by.
 
@@ -159,11 +160,13 @@ def weigh(
         tolerance: standard errors that a preferred rule may be behind; 0 takes the best.
         ancestors: of the labels, which come with whatever a rule decides on: rules are compared by
             the sets with them.
+        groups: a value per sample, equal for those that are judged together by a rule that has
+            seen none of them, as copies of one sample have to be.
 
     Returns:
         The fitted rule with the record of the comparison.
     """
-    data = Validation.check(y_true, y_score, metric, empty, train_labels, features)
+    data = Validation.check(y_true, y_score, metric, empty, train_labels, features, groups)
     given = _all_rules(data) if rules is None else rules
     weighed = _affordable([create(x) if isinstance(x, str) else deepcopy(x) for x in given], data)
     for each in weighed:
@@ -172,7 +175,7 @@ def weigh(
     judged: tuple[JudgedRule, ...] = ()
     rule = weighed[0] if weighed[0].name == "zero" else weighed[-1]
     part = thinned(data)
-    if len(data.true) >= 2 * FOLDS and len(weighed) > 1:
+    if part.num_groups >= 2 * FOLDS and len(weighed) > 1:
         judged = _judge(weighed, part, ancestors)
         near = (judge.behind <= tolerance * judge.error for judge in judged)
         rule = next(rule for rule, is_near in zip(weighed, near, strict=True) if is_near)
@@ -206,7 +209,7 @@ def _affordable(rules: list[Rule], data: Validation) -> list[Rule]:
     if not rules:
         raise UserError("there is no rule to choose from")
     simple = [rule for rule in rules if rule.name in SIMPLE]
-    return simple if len(data.true) < FEW_SAMPLES and simple else rules
+    return simple if data.num_groups < FEW_SAMPLES and simple else rules
 
 
 def _judge(
@@ -225,7 +228,7 @@ def _judge(
             rule.name,
             sign * value,
             values[best] - value,
-            float((parts[best] - part).std(ddof=1) / np.sqrt(len(part))),
+            error_of_mean(parts[best] - part, data),
         )
         for rule, value, part in zip(rules, values, parts, strict=True)
     )

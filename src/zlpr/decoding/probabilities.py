@@ -5,6 +5,7 @@ them and at the sets seen in training, so its marginals know that labels exclude
 other. Which is nearer to the truth is a question for validation data.
 """
 
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zlpr._counted import counted
-from zlpr.decoding._folds import FEW_SAMPLES, TOLERANCE, folds_of, thinned
+from zlpr.decoding._folds import FEW_SAMPLES, TOLERANCE, error_of_mean, folds_of, thinned
 from zlpr.decoding._rule import Config, Validation
 from zlpr.decoding.calibration import Calibrator
 from zlpr.decoding.set_posterior import SetPosterior
@@ -85,6 +86,7 @@ def choose_probabilities(
     link_scale: float = 2.0,
     train_labels: Labels | None = None,
     tolerance: float = TOLERANCE,
+    groups: Sequence[Any] | NDArray[Any] | None = None,
 ) -> ProbabilityChoice:
     """Fit the calibrator, or the posterior of label sets where its marginals fit better.
 
@@ -99,6 +101,7 @@ def choose_probabilities(
         train_labels: labels of the training part, shape (any, labels), dense or CSR;
             of other samples than these, each of which would have seen its own set there.
         tolerance: standard errors by which the marginals must be ahead.
+        groups: a value per sample, equal for those that are judged together, see `weigh`.
 
     Examples:
         >>> generator = np.random.default_rng(0)
@@ -108,9 +111,10 @@ def choose_probabilities(
         >>> choose_probabilities(true, scores).name
         'label_sets'
     """
-    data = Validation.check(y_true, y_score, "micro_f1", "paper", train_labels)
+    data = Validation.check(y_true, y_score, "micro_f1", "paper", train_labels, None, groups)
     calibrator = Calibrator(link_scale)
-    if data.shortlist is not None or len(data.true) < FEW_SAMPLES:
+    part = thinned(data)
+    if data.shortlist is not None or part.num_groups < FEW_SAMPLES:
         calibrator.learn(data)
         alone = data.shortlist is not None
         return ProbabilityChoice(calibrator, "calibrator", samples=len(data.true), alone=alone)
@@ -118,10 +122,9 @@ def choose_probabilities(
         "calibrator": calibrator,
         "label_sets": SetPosterior(deepcopy(calibrator)),
     }
-    part = thinned(data)
     losses = {name: _log_losses(each, part) for name, each in made.items()}
     gain = losses["calibrator"] - losses["label_sets"]
-    ahead = gain.mean() > tolerance * gain.std(ddof=1) / np.sqrt(len(gain))
+    ahead = gain.mean() > tolerance * error_of_mean(gain, part)
     name = "label_sets" if ahead else "calibrator"
     made[name].learn(data)
     means = {name: float(each.mean()) for name, each in losses.items()}

@@ -40,9 +40,6 @@ _NUMBERS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.flo
 FEW = 10
 """Held-out samples that a rule needs to be chosen on."""
 
-MOST_COPIES = 20
-"""Mean weight up to which held-out samples are repeated as often as a whole weight says."""
-
 LARGEST_FEATURE = 1e15
 """Squares of larger ones, summed over the samples, leave single precision."""
 
@@ -143,7 +140,8 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 sample; or a label per sample.
             sample_weight: at least 0, of shape (samples,): a sample of weight 3 counts as three
                 times the same sample, one of weight 0 as none. The part that is held out is drawn
-                whatever the weights, which then count in what is fitted on it.
+                whatever the weights, which then count in what is fitted on it as they compare with
+                each other.
         """
         texts = _texts(X)
         if texts is None:
@@ -327,12 +325,13 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             return decoding.create("zero"), link
         drawn = generator.permutation(len(data))[: self._held_out(len(data))]
         kept = data.select(np.setdiff1d(np.arange(len(data)), drawn))
-        held = data.select(drawn).repeated()
+        drawn = drawn[data.select(drawn).copies()]
+        held = data.select(drawn)
         unseen = self._learn_features(kept)
         solved = self._solve(kept, unseen, config)
         X = held.read_by(unseen).X
         scores = np.asarray(X @ solved.weight + solved.bias, dtype=np.float32)
-        part = ScoredPart(held.labels, scores, held.read_by(read).X)
+        part = ScoredPart(held.labels, scores, held.read_by(read).X, groups=drawn)
         chosen = choose_probabilities(self.loss, kept.labels, part)
         return choose_rule(config, kept.labels, part).rule, chosen.probabilities
 
@@ -403,20 +402,17 @@ class _Samples:
         labels = None if self.labels is None else self.labels[rows]
         return _Samples(X, labels, None if self.weight is None else self.weight[rows])
 
-    def repeated(self) -> "_Samples":
-        """Each sample as often as its weight says, for what takes no weights.
+    def copies(self) -> NDArray[np.int64]:
+        """As many places as there are samples, each as often as its weight says.
 
-        Whole numbers are taken at their word, unless that were very many. Others are scaled to as
-        many samples as there are, and rounded so that sums along the samples are right to a half.
+        For what takes no weights. More copies than samples would make believe that there is more
+        to fit to. They are rounded so that sums along the samples are right to a half.
         """
         if self.weight is None:
-            return self
+            return np.arange(len(self))
         ends = np.cumsum(self.weight)
-        whole = (self.weight == np.round(self.weight)).all()
-        if not whole or ends[-1] > MOST_COPIES * len(self):
-            ends *= len(self) / ends[-1]
-        counts = np.diff(np.floor(ends + 0.5), prepend=0.0).astype(np.int64)
-        return replace(self.select(np.repeat(np.arange(len(self)), counts)), weight=None)
+        counts = np.diff(np.floor(ends * (len(self) / ends[-1]) + 0.5), prepend=0.0)
+        return np.repeat(np.arange(len(self)), counts.astype(np.int64))
 
     def merged(self) -> "_Samples":
         """Equal samples as one with their summed weight, in an order of their content.

@@ -24,6 +24,7 @@ class ScoredPart:
         ancestors: of the labels, which come with them in every label set.
         holds_training: whether samples of the training part are among them, as where both parts are
             scored in folds.
+        groups: a number per sample, the same for copies of one; None where there are none.
     """
 
     truth: Any
@@ -31,6 +32,7 @@ class ScoredPart:
     features: decoding.Features | None = None
     ancestors: Ancestors | None = None
     holds_training: bool = False
+    groups: NDArray[np.int64] | None = None
 
     def seen_apart(self, train_labels: Any) -> Any:
         """The training part's labels; None where its samples are among these.

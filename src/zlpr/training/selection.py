@@ -43,6 +43,7 @@ def choose_rule(
         features=validation.features,
         empty=config.convention,
         ancestors=validation.ancestors,
+        groups=validation.groups,
     )
 
 
@@ -84,6 +85,7 @@ def choose_probabilities(
         validation.scores,
         link_scale=scale,
         train_labels=validation.seen_apart(train_labels),
+        groups=validation.groups,
     )
 
 
