@@ -447,6 +447,8 @@ def test_texts_and_numbers_are_told_apart(data):
     with pytest.raises(ValueError, match="X is one text"):
         by_text.predict("a text")
     assert not hasattr(by_text, "n_features_in_")
+    named = MultiLabelClassifier().fit(pd.DataFrame(X.toarray()).add_prefix("f"), train.labels)
+    assert not hasattr(named.fit(train.texts, train.labels), "feature_names_in_")
     by_numbers = by_text.fit(X, train.labels)
     assert by_numbers.n_features_in_ == X.shape[1]
     with pytest.raises(ValueError, match="X holds texts, and this classifier was fitted to"):
