@@ -1,4 +1,5 @@
 import contextlib
+import json
 import os
 import re
 import signal
@@ -12,8 +13,9 @@ import pytest
 from tests.models import fitted
 from tests.serving.asking import ask
 from zlpr.cli.main import main
-from zlpr.data import Dataset
-from zlpr.training import TrainingConfig, fit
+from zlpr.data import Dataset, demo, load
+from zlpr.training import TrainingConfig, divide, fit
+from zlpr.training.fitting import fit_parts
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +64,28 @@ def test_data_is_read_and_the_page_can_show_it(folder, monkeypatch, capsys):
     assert about["part"] == "all samples"
     assert ask(served["app"], "GET", "/models", base="http://evil.example").status_code == 421
     assert "look at it: http://127.0.0.1:" in capsys.readouterr().out
+
+
+def test_a_second_model_of_other_parts_of_the_data_is_shown_with_what_it_saw(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr("zlpr.serving.server.run", lambda server, listening: None)
+    data = demo.make(300, 0)
+    (tmp_path / "data.jsonl").write_text(
+        "".join(
+            json.dumps({"text": text, "labels": sorted(labels)}) + "\n"
+            for text, labels in zip(data.texts, data.label_sets(), strict=True)
+        )
+    )
+    for seed in (0, 1):
+        parts = divide(load(tmp_path / "data.jsonl"), seed=seed)
+        config = TrainingConfig(regularisation=0.3, refit=False)
+        fit_parts(parts, config).model.save(tmp_path / f"seed{seed}")
+    given = [str(tmp_path / name) for name in ("seed0", "seed1", "data.jsonl")]
+    assert main(["serve", *given, "--port", "0"]) == 0
+    said = capsys.readouterr().err
+    assert "note: seed1: the model was trained or chosen on " in said
+    assert "note: seed0" not in said
 
 
 def test_data_may_be_given_once(folder, capsys):

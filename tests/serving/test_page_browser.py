@@ -20,6 +20,7 @@ from zlpr.serving.review import review
 
 pytestmark = IN_A_BROWSER
 TABS = ["try", "threshold", "errors", "labels", "compare"]
+SEEN = "the model was trained on them"
 TEXT = "The parcel came late, the box was broken and I want my money back"
 
 
@@ -32,7 +33,10 @@ def models():
 @pytest.fixture(scope="module")
 def reviews(models):
     part, test = fitted.parts()[2], fitted.parts()[1]
-    made = {name: review(models[name], part, test) for name in ("first", "second")}
+    made = {
+        name: review(models[name], part, test, notes=notes)
+        for name, notes in (("first", []), ("second", [SEEN]))
+    }
     return {**made, "many": review(models["many"], words.data(models["many"]))}
 
 
@@ -355,6 +359,7 @@ def test_two_models_stand_side_by_side(open_page, models):
     first, second = (models[name].predict(part.texts) for name in ("first", "second"))
     differ = sum(set(a) != set(b) for a, b in zip(first, second, strict=True))
     assert f"disagree on {differ} sample" in page.inner_text("#compare-count")
+    assert page.inner_text("#compare-notes") == f"second: {SEEN}."
     page.fill("#compare-text", TEXT)
     page.locator("#compare-answers .bars").nth(1).wait_for()
     for place, name in enumerate(("first", "second")):

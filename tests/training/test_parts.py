@@ -6,7 +6,14 @@ import pytest
 from zlpr._errors import UserError
 from zlpr.data import demo, load
 from zlpr.training import divide
-from zlpr.training.parts import combine, divide_again, hold_out, seen_before, to_review
+from zlpr.training.parts import (
+    combine,
+    divide_again,
+    hold_out,
+    seen_before,
+    seen_of_another,
+    to_review,
+)
 
 
 @pytest.fixture(scope="module")
@@ -199,6 +206,29 @@ def test_a_model_that_was_trained_on_its_validation_part_is_looked_at_on_half_of
     assert few.part == "validation"
     assert few.test is None
     assert "better than those of new data" in few.notes[0]
+
+
+def test_a_second_model_of_the_same_data_is_told_what_it_has_seen_of_the_first_ones_parts():
+    data = demo.make(300, 0)
+    first = reviewed(data)
+    shown = [*first.data.texts, *first.test.texts]
+
+    def told(**division):
+        parts = divide(data, **division)
+        used = {*parts.train.texts, *parts.validation.texts}
+        return sum(text in used for text in shown), seen_of_another(first, data, parts.describe())
+
+    for division in ({"seed": 1}, {"method": "stratified"}):
+        count, said = told(**division)
+        assert count > len(shown) / 2
+        assert f"trained or chosen on {count} of these {len(shown)} samples" in said
+    assert "on this very data" in told()[1]  # whose validation part is the first one's
+    half = reviewed(data, refit=True)
+    assert seen_of_another(half, data, divide(data).describe()) == ""
+    assert seen_of_another(first, data, divide(demo.make(300, 1)).describe()) == ""
+    ranges = range(200), range(200, 250), range(250, 300)
+    came = combine(*(data.select(rows) for rows in ranges))
+    assert "divided in another way" in seen_of_another(first, data, came.describe())
 
 
 def test_other_data_is_looked_at_whole_or_by_its_own_parts():

@@ -149,7 +149,7 @@ def _reviews(
 ) -> "dict[str, Review]":
     """Every model on the same samples, those that the first was validated on."""
     from zlpr.serving.review import review
-    from zlpr.training.parts import seen_before, to_review
+    from zlpr.training.parts import seen_of_another, to_review
 
     first = next(iter(models.values()))
     like = columns_of(first)
@@ -159,8 +159,9 @@ def _reviews(
     chosen = to_review(data, first.record.data, refit=refit)
     reviews = {}
     for name, model in models.items():
-        seen = seen_before(chosen.data, model.record.data)
-        notes = list(chosen.notes) if model is first else [seen] if seen else []
+        notes = list(chosen.notes)
+        if model is not first:
+            notes = [note for note in [seen_of_another(chosen, data, model.record.data)] if note]
         if args.text is None and model is not first:
             notes += _other_columns(name, columns_of(model), data.columns)
         names = model.label_names

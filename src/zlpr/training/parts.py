@@ -12,7 +12,7 @@ from zlpr._errors import UserError
 from zlpr.data import Columns, Dataset, data_digest, make_split
 from zlpr.data.digest import content_digest, joint_digest
 from zlpr.data.label_names import counts_labels
-from zlpr.data.splits import Method, check_parts, usual_method
+from zlpr.data.splits import Method, check_parts, content_keys, usual_method
 
 _log = logging.getLogger("zlpr.training")
 
@@ -238,14 +238,46 @@ def _halves(parts: Parts) -> Reviewed:
     return Reviewed(drawn.part("train"), "half of the test part", drawn.part("validation"), (note,))
 
 
+_OTHERWISE = (
+    "this is the data that the model was made from, divided in another way: the figures are "
+    "also of samples that it was trained on, which tells nothing of new data"
+)
+
+
 def _divided_otherwise(data: Dataset, known: Mapping[str, Any]) -> str:
     """A sentence on the samples that a model was made from where they come divided anew."""
     trained = _parts_held(data.part("train"), known)
     if "train" not in _parts_held(data, known) or (trained and "test" not in trained):
         return ""
+    return _OTHERWISE
+
+
+def seen_of_another(chosen: Reviewed, data: Dataset, known: Mapping[str, Any]) -> str:
+    """A sentence on what a model has seen of samples that were chosen for another model.
+
+    Of one file two models may have been trained on parts that were drawn by different seeds.
+
+    Args:
+        chosen: what is looked at, for the other model.
+        data: the data that it is of.
+        known: what the model's record says of its own data, from `Parts.describe`.
+    """
+    if (seen := seen_before(chosen.data, known)) or "train" not in _parts_held(data, known):
+        return seen
+    try:
+        parts = divide(data, known["split_method"], known["split_seed"])
+    except UserError:  # its parts came one by one
+        return _OTHERWISE
+    if content_digest(parts.train) != known["contents"]["train"]:
+        return _OTHERWISE
+    used = {*content_keys(parts.train), *content_keys(parts.validation)}
+    shown = [key for part in (chosen.data, chosen.test) if part for key in content_keys(part)]
+    count = sum(key in used for key in shown)
+    if not count:
+        return ""
     return (
-        "this is the data that the model was made from, divided in another way: the figures are "
-        "also of samples that it was trained on, which tells nothing of new data"
+        f"the model was trained or chosen on {count:,} of these {counted(len(shown), 'sample')}, "
+        "for its data was divided in another way; figures on them tell nothing of new data"
     )
 
 

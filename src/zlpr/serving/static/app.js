@@ -686,6 +686,8 @@ async function drawCompare() {
   if (find("compare-data").hidden) return;
   const [first, key] = [model(), `compare ${model().name}\n${second.name}`];
   compared = await once(key, () => backend.json(asked("review/compare", { model: first.name, other: second.name })));
+  const told = await Promise.all([first, second].map((one) => review(one.name)));
+  find("compare-notes").replaceChildren(...told.flatMap((about, place) => about.notes.map((note) => make("p", { class: "warning" }, `${[first, second][place].name}: ${note}.`))));
   const heads = ["figure", first.name, second.name, ...(compared.test[0] ? [`${first.name}, test`, `${second.name}, test`] : [])];
   find("compare-figures").tHead.replaceChildren(make("tr", {}, ...heads.map((words) => make("th", { scope: "col" }, words))));
   find("compare-figures").tBodies[0].replaceChildren(...FIGURES.map(([name, words]) => make("tr", {}, make("th", { scope: "row" }, words),
