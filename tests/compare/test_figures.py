@@ -9,6 +9,7 @@ from tests.compare.synthetic import DECIDING, grid, record
 from zlpr._palette import look_of
 from zlpr.compare import figures
 from zlpr.compare.results import Contest, Results
+from zlpr.models.registry import NO_LOSS
 
 RECORDS = grid()
 RESULTS = Results.from_records(RECORDS)
@@ -40,6 +41,9 @@ def test_differences_from_zlpr_lead_the_report():
     assert set(RESULTS.losses) - {"zlpr"} <= set(words(plot))
     assert "How far each loss is from zlpr" in words(plot)
     assert figures.hero(Results.from_records([record(loss="zlpr")])) is None
+    # A model without a loss has a table in which nothing is compared.
+    beside = Results.from_records([*RECORDS, record(model="knn", loss=NO_LOSS)])
+    assert figures.hero(beside).description == plot.description
 
 
 def test_truly_empty_samples_stand_beside_empty_predictions():

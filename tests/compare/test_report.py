@@ -215,6 +215,11 @@ def test_losses_that_all_choose_are_not_said_to_take_no_training():
     assert "trainings per run" not in fixed
 
 
+def test_too_few_sets_or_losses_are_told_as_they_are():
+    records = grid(datasets=[f"set{i}" for i in range(7)], losses=("zlpr", "bce"))
+    assert "here are 7 data sets and 2 losses" in html_report(Selection(tuple(records), 0, ()))
+
+
 def test_how_it_was_made_names_commands_seeds_machine_and_versions():
     told = dict(provenance(RECORDS))
     assert told["command"] == ("zlpr compare --data toy.csv",)

@@ -18,6 +18,7 @@ from zlpr.compare.statistics import (
     standing,
 )
 from zlpr.data import published
+from zlpr.models.registry import NO_LOSS
 
 SUBSET, RANK_LOSS = OWN[0], OWN[5]
 
@@ -260,6 +261,21 @@ def test_losses_seen_on_few_sets_do_not_stop_the_others():
     test = rank_test(results_of(table), SUBSET)
     assert "set7" not in test.datasets
     assert len(test.datasets) == 7
+
+
+def test_a_model_that_is_not_trained_with_a_loss_does_not_stop_the_test():
+    results = results_of(make_blocks(8))
+    values = dict(results.values)
+    for contest in results.contests:
+        beside = Contest(contest.data, "knn")
+        values[beside, NO_LOSS, SUBSET.metric.name, SUBSET.decoding] = {0: 0.5}
+    contests = dict.fromkeys((*results.contests, *(key[0] for key in values)))
+    both = replace(
+        results, contests=tuple(contests), losses=(*results.losses, NO_LOSS), values=values
+    )
+    assert rank_test(both, SUBSET).ranks == rank_test(results, SUBSET).ranks
+    alone = replace(both, contests=tuple(c for c in contests if c.model == "knn"))
+    assert rank_test(alone, SUBSET) is None
 
 
 def test_pairs_differ_where_their_ranks_are_further_apart_than_the_critical_difference():

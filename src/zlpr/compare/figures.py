@@ -549,8 +549,9 @@ def hero(results: Results) -> Figure | None:
     axes.grid(axis="y", visible=False)
     axes.set_xlabel(f"points of Micro-F1 ahead of {reference} (95 % interval), better →")
     axes.set_title(f"How far each loss is from {reference}", loc="left", fontweight="bold")
-    several = len(results.contests) > 1
-    over = f"{len(results.contests)} tables" if several else "the seeds"
+    judged = [results.matched(c, column).figures for c in results.contests]
+    tables = sum(reference in row and len(row) > 1 for row in judged)  # a model may have no loss
+    over = f"{tables} tables" if tables > 1 else "the seeds"
     return _finish(
         figure,
         f"Differences from {reference} in Micro-F1",

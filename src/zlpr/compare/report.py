@@ -459,10 +459,13 @@ def _chosen_cell(records: Sequence[RunRecord]) -> TableCell:
 
 
 def _too_few(results: Results) -> str:
+    losses = [loss for loss in results.losses if loss != NO_LOSS]
     return (
         f"A test over data sets (Friedman's, with its critical-difference diagram) needs at least "
-        f"{MIN_DATASETS} of them; here are {len(results.datasets)}. Differences are tested within "
-        "each data set, in pairs over seeds."
+        f"{MIN_DATASETS} of them, with figures of the same three losses or more by every model; "
+        f"here are {counted(len(results.datasets), 'data set')} and "
+        f"{counted(len(losses), 'loss', 'losses')}. Differences are tested within each data set, "
+        "in pairs over seeds."
     )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zlpr.compare.results import Column, Contest, Results
+from zlpr.models.registry import NO_LOSS
 
 ALPHA = 0.05
 MIN_DATASETS = 6
@@ -333,9 +334,11 @@ def _block_table(results: Results, column: Column) -> dict[str, dict[str, float]
         contests = [contest for contest in results.contests if contest.data == data]
         row: dict[str, float] = {}
         matched = [results.matched(contest, column).figures for contest in contests]
+        # A model that is not trained with a loss has none to rank.
+        matched = [of_contest for of_contest in matched if of_contest.keys() != {NO_LOSS}]
         for loss in results.losses:
             figures = [of_contest.get(loss) for of_contest in matched]
-            if all(figures):
+            if figures and all(figures):
                 row[loss] = float(np.mean([np.mean(list(f.values())) for f in figures if f]))
         table[data] = row
     return table
