@@ -215,6 +215,27 @@ def test_losses_that_all_choose_are_not_said_to_take_no_training():
     assert "trainings per run" not in fixed
 
 
+def test_a_rule_that_was_given_is_not_said_to_be_chosen():
+    def made(model="linear", **training):
+        return record(model=model, training=training)
+
+    assert "cross-validation on the validation part finds best" in " ".join(method([made()]))
+    assert "Chosen rule: top_k, fitted on" in " ".join(method([made(decode="top_k")]))
+    for training, rule in (
+        ({"top": 2}, "top 2"),
+        ({"threshold": 0.5}, "threshold 0.5"),
+        ({"decode": "zero"}, "the loss's own bound"),
+    ):
+        text = " ".join(method([made(**training)]))
+        assert f"Chosen rule: {rule}, as given." in text
+        assert "cross-validation" not in text
+        said = warnings(Selection((made(**training),), 0, ()))
+        assert f"Nothing was chosen for the 'chosen rule': it is {rule}, as given." in said
+    both = " ".join(method([made("hf:one"), made(top=2), made("hf:two")]))
+    assert "Chosen rule of hf:one and hf:two: the one of all" in both
+    assert "Chosen rule of linear: top 2, as given." in both
+
+
 def test_too_few_sets_or_losses_are_told_as_they_are():
     records = grid(datasets=[f"set{i}" for i in range(7)], losses=("zlpr", "bce"))
     assert "here are 7 data sets and 2 losses" in html_report(Selection(tuple(records), 0, ()))

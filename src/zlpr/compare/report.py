@@ -34,7 +34,7 @@ from zlpr.compare.tables import (
     to_markdown,
     wins_table,
 )
-from zlpr.compare.wording import duration, short
+from zlpr.compare.wording import duration, listed, short
 from zlpr.metrics import info
 from zlpr.metrics.table import in_words
 from zlpr.models.card import IN_HIERARCHY
@@ -206,6 +206,8 @@ def warnings(selection: Selection) -> list[str]:
         lines.append(f"Runs of the grid that are not made yet: {selection.missing}.")
     if selection.failed:
         lines.append(f"Runs that failed: {len(selection.failed)}; the tables go without them.")
+    given = dict.fromkeys(_given_rule(record) for record in selection.records)
+    lines += [f"Nothing was chosen for the 'chosen rule': it is {rule}." for rule in given if rule]
     seeds = {record.settings.seed for record in selection.records if record.outcome is not None}
     if len(seeds) == 1:
         lines.append("One seed only: no difference here can be told from chance.")
@@ -233,7 +235,8 @@ def method(records: Sequence[RunRecord]) -> list[str]:
         lines.append(
             "Where the data's own split is used"
             + (" whole" if True in published else "")
-            + ", the spread covers the initialisation alone."
+            + ", the spread covers the initialisation alone, and where it has no validation part "
+            "the draw of one."
         )
     lines += budget(records)
     chosen = {r.settings.loss.label: r.settings.loss for r in records if r.settings.loss.choose}
@@ -247,12 +250,13 @@ def method(records: Sequence[RunRecord]) -> list[str]:
         )
     lines.append(
         "One threshold: the same for all labels, fitted on validation for the metric that it is "
-        "judged by. Chosen rule: the one of all decoding rules that cross-validation on the "
-        "validation part finds best for that metric. Both are the same for every loss, and nothing "
-        "is chosen on the test part."
-        if _decode(records) == "auto"
-        else f"Chosen rule: {_decode(records)}, fitted on validation as the one threshold is."
+        "judged by. The chosen rule is the same for every loss, too, and nothing is chosen on the "
+        "test part."
     )
+    rules = _rules(records)
+    for words, models in rules.items():
+        whose = "" if len(rules) == 1 else f" of {listed(models)}"
+        lines.append(f"Chosen rule{whose}: {words}.")
     return [*lines, *conventions(records)]
 
 
@@ -439,8 +443,33 @@ def _metrics(records: Sequence[RunRecord]) -> str:
     return ", ".join(info(name).words for name in sorted(names))
 
 
-def _decode(records: Sequence[RunRecord]) -> str:
-    return str(records[0].settings.training.get("decode", "auto"))
+def _rules(records: Sequence[RunRecord]) -> dict[str, list[str]]:
+    """What the chosen rule is, in words, and of which models."""
+    models: dict[str, dict[str, None]] = {}
+    for record in records:
+        words = _given_rule(record) or _fitted_rule(record)
+        models.setdefault(words, {})[record.settings.model] = None
+    return {words: list(names) for words, names in models.items()}
+
+
+def _given_rule(record: RunRecord) -> str:
+    """The rule that the settings give, for which nothing is chosen; empty where one is fitted."""
+    settings = record.settings.training
+    names = (name for name in ("threshold", "top") if settings.get(name) is not None)
+    given = [f"{name} {settings[name]}" for name in names]
+    if settings.get("decode") == "zero":
+        given.append("the loss's own bound")
+    return f"{' and '.join(given)}, as given" if given else ""
+
+
+def _fitted_rule(record: RunRecord) -> str:
+    name = record.settings.training.get("decode", "auto")
+    if name != "auto":
+        return f"{name}, fitted on validation as the one threshold is"
+    return (
+        "the one of all decoding rules that cross-validation on the validation part finds best for "
+        "the metric that it is judged by"
+    )
 
 
 def _chosen_cell(records: Sequence[RunRecord]) -> TableCell:
