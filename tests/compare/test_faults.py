@@ -25,8 +25,9 @@ def test_all_faults_are_named_at_once(tmp_path):
             DataSpec(str(tmp_path / "none.csv")),
             DataSpec("demo", read={"colour": 1}),
             DataSpec("demo", losses=("bze",)),
+            DataSpec("demo", "twice", models=("linear", "linear"), seeds=(3, 3)),
         ),
-        models=("linear", "tree", f"hf:{tmp_path}"),
+        models=("linear", "tree", "tree", f"hf:{tmp_path}"),
         losses=(
             LossSpec("a", "zlpt"),
             LossSpec("b", "focal", {"gama": 1}),
@@ -40,6 +41,9 @@ def test_all_faults_are_named_at_once(tmp_path):
     for part in (
         "two data sets are called 'demo'",
         "two seeds are called '1'",
+        "two models are called 'tree'",
+        "data twice: two models are called 'linear'",
+        "data twice: two seeds are called '3'",
         f"{tmp_path}/none.csv: no such file or folder",
         "data demo: no reading option 'colour'",
         "data demo: the grid has no loss 'bze'",

@@ -41,6 +41,8 @@ def find_faults(grid: Grid) -> list[str]:
         *_twice("data sets", [entry.title for entry in grid.data]),
         *_twice("losses", [loss.label for loss in grid.losses]),
         *_twice("seeds", [str(seed) for seed in grid.seeds]),
+        *_twice("models", grid.models),
+        *(fault for entry in grid.data for fault in _doubled(entry)),
         *(fault for entry in grid.data for fault in data_faults(entry)),
         *(fault for entry in grid.data for fault in _unknown_losses(entry, grid)),
         *(fault for loss in grid.losses for fault in _loss_faults(loss)),
@@ -133,6 +135,12 @@ def _unused(grid: Grid, entry: DataSpec, dataset: data.Dataset) -> Iterator[str]
 def _twice(what: str, names: Sequence[str]) -> list[str]:
     doubled = sorted({name for name in names if names.count(name) > 1})
     return [f"two {what} are called '{name}'; give each a name of its own" for name in doubled]
+
+
+def _doubled(entry: DataSpec) -> Iterator[str]:
+    """Runs that a data set of its own models or seeds would have twice."""
+    for what, names in (("models", entry.models), ("seeds", [str(seed) for seed in entry.seeds])):
+        yield from (f"data {entry.title}: {fault}" for fault in _twice(what, names))
 
 
 def _unknown_losses(entry: DataSpec, grid: Grid) -> Iterator[str]:
