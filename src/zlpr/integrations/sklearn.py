@@ -148,7 +148,7 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             X = validate_data(self, X, **_NUMBERS, accept_large_sparse=False)
         else:
             for name in ("n_features_in_", "feature_names_in_"):  # of an earlier fit
-                vars(self).pop(name, None)
+                self.__dict__.pop(name, None)
         _check_count("max_iter", self.max_iter)
         data = _Samples(X if texts is None else texts, None, self._weights(X, texts, sample_weight))
         if data.weight is not None:
