@@ -13,6 +13,7 @@ from transformers import AutoModel, AutoTokenizer
 from tests import tiny
 from zlpr._errors import UserError
 from zlpr.models.encoder import Encoder, EncoderFolder, copy_encoder, find_encoder, pool
+from zlpr.models.transformer import load_network
 
 TEXTS = [
     "the horse near the old harbour",
@@ -67,6 +68,19 @@ def test_a_plain_folder_is_pooled_by_the_mean_and_has_length_one(tmp_path: Path)
     means = [hidden_states(folder, text).mean(0) for text in TEXTS]
     expected = np.stack([(mean / mean.norm()).numpy() for mean in means])
     np.testing.assert_allclose(embeddings, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("asked", [{"return_dict": False}, {"output_attentions": True}])
+def test_a_configuration_that_asks_for_other_answers_changes_nothing(
+    asked: dict[str, bool], tmp_path: Path
+) -> None:
+    expected = Encoder(str(tiny.bert(tmp_path))).embed(TEXTS)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **asked}))
+    np.testing.assert_array_equal(Encoder(str(tmp_path)).embed(TEXTS), expected)
+    network = load_network(str(tmp_path))
+    assert network(input_ids=torch.ones(1, 3, dtype=torch.long)).logits.shape == (1, 2)
+    network.save_pretrained(tmp_path / "checkpoint")  # as a training does
 
 
 def test_pooling_layers_and_length_are_read_from_the_folder(tmp_path: Path) -> None:

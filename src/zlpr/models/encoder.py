@@ -23,6 +23,7 @@ from zlpr._digest import files_digest
 from zlpr._errors import UserError
 from zlpr.models.tokens import Padding, TokenizedTexts, readable_length, tokenize
 from zlpr.models.transformer import (
+    answer_plainly,
     cannot_load,
     load_encoder_config,
     load_tokenizer,
@@ -359,6 +360,7 @@ def _load_network(folder: Path) -> "PreTrainedModel":
             )
         except Exception as error:
             raise UserError(cannot_load("encoder", str(folder), error)) from error
+    answer_plainly(network)
     if network.config.is_encoder_decoder:
         network = network.get_encoder()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")

@@ -214,7 +214,14 @@ def load_network_with_report(
             )
         except Exception as error:
             raise UserError(cannot_load("model", name_or_path, error)) from error
+    answer_plainly(network)
     return network, loading
+
+
+def answer_plainly(network: "PreTrainedModel") -> None:
+    """Undo what a folder's configuration may ask for beyond scores and hidden states by name."""
+    network.config.return_dict = True
+    network.config.output_hidden_states = network.config.output_attentions = False
 
 
 def load_encoder_config(name_or_path: str) -> Any:
