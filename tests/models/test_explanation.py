@@ -112,6 +112,10 @@ def test_features_are_explained_by_name():
     total = found.bias + sum(part.value for part in found.contributions) + found.rest
     assert total == pytest.approx(model.predict_scores(features[:1])[0, 0], abs=1e-5)
     assert found.words == ()
+    rows = sparse.csr_array(features)
+    assert model.explain(rows[[0]], "a") == model.explain(rows[0], "a")  # of two axes, and of one
+    (of_sparse,) = model.explain(rows[[0]], "a")
+    assert of_sparse.score == pytest.approx(found.score, abs=1e-5)
 
 
 def test_an_unknown_label_and_several_samples_are_refused():

@@ -101,7 +101,7 @@ def explain(
 
     Args:
         model: any fitted model.
-        sample: one text, or one row of features.
+        sample: one text, or one row of features, dense or sparse.
         label: its name; None explains what is predicted, or the highest score where nothing is.
             What is predicted for a label below it alone, without a score of its own, is left out.
         top: contributions to list of each.
@@ -113,8 +113,7 @@ def explain(
         raise UserError(f"top {top}: expected a number of at least 0")
     if label is not None and label not in model.label_names:
         raise unknown("label", label, model.label_names)
-    inputs = [sample] if isinstance(sample, str) else np.atleast_2d(sample)
-    read = model.read(inputs)
+    read = model.read([sample] if isinstance(sample, str) else _rows(sample))
     given = model.score(read)
     if len(given) != 1:
         raise UserError(f"explain takes one sample, got {len(given)}")
@@ -144,6 +143,13 @@ def explain(
         )
         for column, number in enumerate(shown)
     )
+
+
+def _rows(sample: Any) -> Any:
+    """One row of features as a matrix, dense or sparse."""
+    if not hasattr(sample, "tocsr"):
+        return np.atleast_2d(sample)
+    return sample if sample.ndim > 1 else sample.reshape(1, -1)
 
 
 def _unscored(label: str | None, predicted: bool) -> str:
