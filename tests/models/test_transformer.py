@@ -124,7 +124,11 @@ def test_a_bias_that_does_not_fit_is_refused(tmp_path):
     [
         ({"num_hidden_layers": 0}, "config.json and the weights differ"),
         ({"num_hidden_layers": 9}, "config.json and the weights differ"),
-        ({"zlpr_max_length": 0}, "zlpr_max_length is 0, expected at least 1"),
+        ({"num_hidden_layers": 10**9}, "config.json and the weights differ, as in 'num_hidden_l"),
+        ({"num_labels": 10**9}, "config.json and the weights differ, as in 'num_labels'"),
+        ({"zlpr_max_length": 0}, "max_length 0: expected at least 1"),
+        ({"zlpr_max_length": 7.5}, "zlpr_max_length is 7.5, expected a whole number"),
+        ({"zlpr_max_length": 10**9}, "this model reads at most 64 tokens"),
     ],
 )
 def test_a_configuration_that_is_not_of_the_weights_is_refused(tmp_path, changed, words):

@@ -17,13 +17,14 @@ from zlpr.decoding import PerLabelThreshold, Rule, Threshold, ZeroBound
 from zlpr.decoding.with_ancestors import bare
 from zlpr.models.base import FittedModel
 from zlpr.models.inputs import list_texts
-from zlpr.models.tokens import Padding, TokenizedTexts, tokenize
+from zlpr.models.tokens import Padding, TokenizedTexts, readable_length, tokenize
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 _ROWS_AT_ONCE = 64
 _TOKENS_AT_ONCE = 16_384
+_LAYERS = 1_000  # made in a second, whatever a model has
 
 
 class TransformerModel(FittedModel):
@@ -100,6 +101,7 @@ class TransformerModel(FittedModel):
         cls, folder: Path, config: Mapping[str, Any], shared: Mapping[str, Any]
     ) -> "TransformerModel":
         """Read a folder that `save_parts` wrote, from this folder alone and without pickle."""
+        _check_counts(folder, config)
         network, loading = load_network_with_report(
             str(folder), use_safetensors=True, local_files_only=True
         )
@@ -110,10 +112,30 @@ class TransformerModel(FittedModel):
         tokenizer = load_tokenizer(str(folder), local_files_only=True)
         if not all(bool(weight.isfinite().all()) for weight in network.parameters()):
             raise UserError(f"{folder}: a weight is not a finite number")
-        length = int(config["zlpr_max_length"])
-        if length < 1:
-            raise UserError(f"{folder}: zlpr_max_length is {length}, expected at least 1")
+        length = config["zlpr_max_length"]
+        if type(length) is not int:
+            raise UserError(f"{folder}: zlpr_max_length is {length!r}, expected a whole number")
+        length = readable_length(tokenizer, network.config, length)
         return cls(network=network, tokenizer=tokenizer, max_length=length, **shared)
+
+
+def _check_counts(folder: Path, config: Mapping[str, Any]) -> None:
+    """Refuse a number of labels or layers that is not of the folder, before these are made.
+
+    transformers makes them first and looks for their weights then: of a thousand million that takes
+    all time and memory. Layers may share their weights, so that some more are let through.
+    """
+    from safetensors import safe_open
+
+    most_layers = _LAYERS
+    for path in folder.glob("model*.safetensors"):
+        with safe_open(path, framework="pt") as weights:
+            most_layers = max(most_layers, len(weights.keys()))
+    for name, value in config.items():
+        counts = name == "num_labels" or name.endswith(("layer", "layers"))
+        most = len(config["id2label"]) if name == "num_labels" else most_layers
+        if counts and type(value) is int and value > most:
+            raise UserError(f"{folder}: config.json and the weights differ, as in {name!r}")
 
 
 def fixed_bounds(rule: Rule) -> float | list[float] | None:
