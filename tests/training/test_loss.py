@@ -3,9 +3,17 @@
 import pytest
 import torch
 from scipy import sparse
+from torch import nn
 
 from zlpr import UserError
-from zlpr.losses import AdaptiveThresholdLoss, BCELoss, HBMLoss, LogitAdjustedLoss, ZLPRLoss
+from zlpr.losses import (
+    AdaptiveThresholdLoss,
+    BCELoss,
+    HBMLoss,
+    LinearZLPRLoss,
+    LogitAdjustedLoss,
+    ZLPRLoss,
+)
 from zlpr.training.config import TrainingConfig
 from zlpr.training.extras import Extras, Softened
 from zlpr.training.loss import bound_of, create_loss
@@ -30,6 +38,20 @@ def test_a_loss_around_another_decides_where_that_one_does() -> None:
     assert bound_of(adjusted) == 1
     assert bound_of(Softened(adjusted, Extras(), 0)) == 1
     assert bound_of(LogitAdjustedLoss(BCELoss(), label_counts=counts, num_samples=4)) == 0
+
+
+def test_a_strangers_loss_has_its_bound_in_an_attribute_a_buffer_or_a_parameter() -> None:
+    loss = nn.Module()
+    loss.threshold = 1.0
+    assert bound_of(loss) == 1
+    loss = nn.Module()
+    loss.register_buffer("threshold", torch.tensor(1.0))
+    assert bound_of(loss) == 1
+    loss = nn.Module()
+    loss.threshold = nn.Parameter(torch.tensor(1.0))
+    assert bound_of(loss) == 1
+    assert bound_of(LinearZLPRLoss(2, 3, threshold=1.0, learn_threshold=True)) == 1
+    assert bound_of(nn.BCEWithLogitsLoss()) == 0
 
 
 def test_a_loss_that_needs_counts_gets_those_of_the_data() -> None:

@@ -40,8 +40,8 @@ def hbm_loss(
     Args:
         scores: Shape (..., L).
         targets: Shape (..., L), bool, integer or float, each 0 or 1.
-        threshold: t, a number or a tensor: of shape (L,) per label, of shape (..., 1) per sample.
-            It may require a gradient.
+        threshold: t, a number or a tensor: of shape (L,) per label, (..., 1) per sample, or
+            (..., L) per cell. It may require a gradient.
         alpha: $\alpha$, at least 0, the size of the bias.
         margin: m, in [0, 1); labels that are right by that much count for nothing.
         label_mask: Shape (L,) or (..., L), bool; False = unknown or impossible label.
@@ -93,7 +93,7 @@ def adaptive_threshold_loss(
         scores: Shape (..., L).
         targets: Shape (..., L), bool, integer or float, each 0 or 1.
         threshold: t, the score of the threshold class: a number or a tensor, of shape (L,) per
-            label, of shape (..., 1) per sample. It may require a gradient.
+            label, (..., 1) per sample, or (..., L) per cell. It may require a gradient.
         label_mask: Shape (L,) or (..., L), bool; False = unknown or impossible label.
         label_weight: $w$, a number or of shape (L,) or (..., L), at least 0.
             More than 1.8e19 (9.7e288 in float64) counts as that.

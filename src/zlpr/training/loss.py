@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from zlpr._errors import UserError
 from zlpr.losses import registry
-from zlpr.losses._module import LossModule
 from zlpr.losses._reduce import ONE_PROCESS, OneProcess
 from zlpr.training.config import TrainingConfig
 
@@ -133,6 +132,5 @@ def bound_of(loss: nn.Module) -> Tensor:
     inner = getattr(loss, "loss", None)
     if isinstance(inner, nn.Module):
         return bound_of(inner)
-    options = loss.options if isinstance(loss, LossModule) else vars(loss)
-    bound = options.get("threshold")  # of a stranger's module it may be anything
+    bound = getattr(loss, "threshold", None)  # of a stranger's module it may be anything
     return torch.as_tensor(bound if isinstance(bound, float | int | Tensor) else 0.0).detach()
