@@ -161,3 +161,14 @@ def test_a_lead_that_one_seed_cannot_show_is_not_said_to_be_nothing():
     two = verdict(Results.from_records(grid(datasets=("a", "b"), losses=losses, seeds=range(1))))
     assert "do not tell whether the loss matters" in two
     assert "in 2 of 2 no loss is told from the best" in two
+
+
+@pytest.mark.parametrize(("seeds", "spread"), [(1, 0.0), (4, 0.04)])
+def test_few_seeds_that_could_not_show_a_lead_do_not_tell_that_there_is_none(seeds, spread):
+    near = [
+        record(loss=loss, seed=seed, quality=spread * (-1) ** (turn + seed))
+        for turn, loss in enumerate(("zlpr", "bce"))
+        for seed in range(seeds)
+    ]
+    said = verdict(Results.from_records(near))
+    assert said.startswith("On toy these seeds do not tell whether the loss matters (0.")

@@ -89,7 +89,10 @@ def _loss_worth(results: Results, column: Column) -> str:
     else:
         beaten = [x for x in leaders[0].p_values if x not in leaders[0].within_noise]
         chance = f"{listed(leaders[0].best)} ahead of {listed(beaten)} beyond chance"
-    if gap < MATTERS:
+    # A lead may hide behind the spread of few seeds on one table, hardly on each of several.
+    shows = leaders[0].lead_that_shows
+    may_hide = len(gaps) == 1 and undecided and (shows is None or 100 * shows > MATTERS)
+    if gap < MATTERS and not may_hide:
         matters = "the loss hardly matters"
     elif undecided == len(gaps):
         matters = "these seeds do not tell whether the loss matters"
