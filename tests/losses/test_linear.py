@@ -582,6 +582,21 @@ def test_weights_of_any_size_beside_scores_of_any_size(size, impl):
     assert (bias.grad[2:] == 0).all()
 
 
+@pytest.mark.parametrize("impl", ["recompute", "store"])
+def test_infinite_scores_in_binary_cross_entropy_are_numbers_that_weights_multiply(impl):
+    features, indices = torch.ones(2, 1), torch.tensor([[1, 2], [2, -1]])
+    weight, bias = torch.zeros(4, 1), torch.tensor([math.inf, 0.0, -math.inf, 1.0])
+    targets = torch.tensor([[0, 1, 1, 0], [0, 0, 1, 0]])
+    for label_weight in (None, 1e-8):
+        for pos_weight in (0.0, torch.tensor([1.0, 1.0, 0.0, 1.0]), 2.0):
+            options = {"label_weight": label_weight, "pos_weight": pos_weight, "reduction": "none"}
+            shift = bias.clone().requires_grad_()
+            values = linear_bce_loss(features, weight, shift, indices, impl=impl, **options)
+            assert_close(values, bce_loss(bias.expand(2, 4), targets, **options))
+            values.sum().backward()
+            assert shift.grad.isfinite().all()
+
+
 @pytest.mark.parametrize("impl", ["recompute", "dense"])
 def test_a_positive_label_without_weight_is_no_negative_one(impl):
     features, weight = torch.zeros(1, FEATURES), torch.zeros(32, FEATURES)

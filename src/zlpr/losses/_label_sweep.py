@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from zlpr.losses._arguments import Weighting
+from zlpr.losses._cells import largest_score
 from zlpr.losses._logsumexp import exponentiate, softplus
 from zlpr.losses._zlpr_and_gradient import LINEAR_FROM
 from zlpr.losses.optimiser_steps import WeightStep
@@ -347,7 +348,8 @@ class BCETally(Tally):
 
     def add_(self, scores: Tensor, labels: slice) -> None:
         self.silence_(scores, labels)
-        losses = softplus(scores)
+        # As in `Cells`, an infinite score counts as a number, which a weight of 0 takes to 0.
+        losses = softplus(scores).clamp_(max=largest_score(scores.dtype))
         self.weight_(losses, labels)
         self.total += losses.sum(dim=1)
 
@@ -356,7 +358,8 @@ class BCETally(Tally):
 
     def settle(self, positive_scores: Tensor) -> Tensor:
         self.positive_scores = positive_scores
-        losses = softplus(-positive_scores)
+        largest = largest_score(positive_scores.dtype)
+        losses = softplus(-positive_scores).clamp_(max=largest)
         if self.positive_weight is not None:
             losses *= self.positive_weight
         return self.total + losses.sum(dim=1)
