@@ -345,3 +345,10 @@ def test_a_table_is_compared_on_by_its_named_columns(tmp_path, capsys):
     figures = json.loads(capsys.readouterr().out)["figures"]
     values = [f["mean"] for f in figures if f["metric"] == "micro_f1" and f["decoding"] == "own"]
     assert values[0] > 0.9
+
+
+def test_dry_run_names_flags_as_the_command_spells_them(tmp_path, capsys):
+    data = tmp_path / "notes.csv"
+    data.write_text("text,l1,l2\na,9,0\nb,1,0\nc,0,1\nd,1,1\n", encoding="utf-8")
+    assert main(["compare", "--data", str(data), "--losses", "zlpr", "--dry-run"]) == 1
+    assert "list those that are with --labels …" in capsys.readouterr().out

@@ -9,6 +9,7 @@ from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr._escape import for_terminal, from_system
 from zlpr.cli._console import say
+from zlpr.cli._flags import in_flags
 from zlpr.cli._reading import add_reading_arguments, given_reading
 
 if TYPE_CHECKING:
@@ -211,7 +212,7 @@ def _outline(args: argparse.Namespace) -> int:
     ]
     print_table(["data", "found", "train + validation + test", "labels", "runs", "hours"], rows)
     for line in lines(made):
-        say(line)
+        say(in_flags(line))
     return code
 
 
