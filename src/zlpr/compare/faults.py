@@ -134,7 +134,8 @@ def _unused(grid: Grid, entry: DataSpec, dataset: data.Dataset) -> Iterator[str]
 
 def _twice(what: str, names: Sequence[str]) -> list[str]:
     doubled = sorted({name for name in names if names.count(name) > 1})
-    return [f"two {what} are called '{name}'; give each a name of its own" for name in doubled]
+    advice = "leave one out" if what in ("models", "seeds") else "give each a name of its own"
+    return [f"two {what} are called '{name}'; {advice}" for name in doubled]
 
 
 def _doubled(entry: DataSpec) -> Iterator[str]:
