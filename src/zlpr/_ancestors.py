@@ -69,6 +69,21 @@ class Ancestors:
         """The ancestors of each label, as plain JSON."""
         return [self[label].tolist() for label in range(self.num_labels)]
 
+    def among(self, labels: NDArray[np.int64]) -> "Ancestors":
+        """Of some labels alone, those that are among them, by their places there.
+
+        Examples:
+            >>> Ancestors.of([[], [0], [1]]).among(np.array([0, 2])).to_lists()
+            [[], [0]]
+        """
+        places = np.full(self.num_labels, -1, dtype=np.int32)
+        places[labels] = np.arange(len(labels))
+        above = [places[self[label]] for label in labels]
+        above = [row[row >= 0] for row in above]
+        sizes = [len(row) for row in above]
+        indptr = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+        return Ancestors(indptr, np.concatenate([np.zeros(0, dtype=np.int32), *above]))
+
     def close(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
         """Label sets with the ancestors of their labels.
 

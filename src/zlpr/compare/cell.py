@@ -46,8 +46,8 @@ from zlpr.losses import registry
 from zlpr.models.registry import kind_of
 from zlpr.training import FitResult, Parts, TrainingConfig, TrainingProgress, divide
 from zlpr.training.base import ReadInputs, Trained
-from zlpr.training.fitting import check_data, fit_parts, hierarchy_of
-from zlpr.training.judging import ScoredPart, own_bound
+from zlpr.training.fitting import check_data, fit_parts
+from zlpr.training.judging import ScoredPart, ancestors_of, own_bound
 from zlpr.training.parts import SplitMethod
 from zlpr.training.registry import config_of, trainer_of
 
@@ -270,7 +270,7 @@ def _scored(trained: Trained, shared: SharedInputs) -> Try:
     model, read = trained.model, shared.test_inputs
     given = trained.validation_labels
     labels = shared.parts.validation.labels if given is None else given
-    _, ancestors = hierarchy_of(shared.parts.train)
+    ancestors = ancestors_of(shared.parts.train)
     return Try(
         dict(trained.chosen),
         ScoredPart(

@@ -87,6 +87,7 @@ class ChainTrainer(FeatureTrainer):
         from zlpr.models.base import TrainingRecord
         from zlpr.models.chain import ChainModel, mean_scores
         from zlpr.training.climb import Climb
+        from zlpr.training.judging import ancestors_of
         from zlpr.training.linear import LinearConfig
         from zlpr.training.solvers import choose_solver
 
@@ -102,7 +103,8 @@ class ChainTrainer(FeatureTrainer):
             ]
             return chains, mean_scores(chains, inputs.validation, config.beam)
 
-        climb = Climb(config, validation.labels, fit, progress)
+        ancestors = ancestors_of(train)
+        climb = Climb(config, validation.labels, fit, progress, ancestors=ancestors)
         best = climb.best(balance, config.regularisation)
         model = ChainModel(
             train.label_names,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from zlpr._ancestors import Ancestors
     from zlpr.training.config import TrainingConfig
 
 Model = TypeVar("Model")
@@ -44,6 +45,7 @@ class Climb(Generic[Model]):
         fit: a model and its validation scores, at a regularisation.
         progress: called with each fit as it is done.
         what: what is fitted, for the lines of progress.
+        ancestors: of the labels, which come with them in every label set.
     """
 
     def __init__(
@@ -53,8 +55,10 @@ class Climb(Generic[Model]):
         fit: "Callable[[float], tuple[Model, NDArray[np.float32]]]",
         progress: ProgressCallback | None,
         what: str = "",
+        ancestors: "Ancestors | None" = None,
     ) -> None:
         self.config, self.labels, self.fit = config, labels, fit
+        self.ancestors = ancestors
         self.progress, self.what = progress, what
         self.history: list[TrainingProgress] = []
         self.started = time.perf_counter()
@@ -77,7 +81,7 @@ class Climb(Generic[Model]):
 
     def _try(self, regularisation: float) -> Fit[Model]:
         model, scores = self.fit(regularisation)
-        metric = validation_metric(self.config, self.labels, scores)
+        metric = validation_metric(self.config, self.labels, scores, self.ancestors)
         stage = f"{self.what}regularisation {regularisation:.3g}"
         seconds = time.perf_counter() - self.started
         line = TrainingProgress(stage, 1, 1, float("nan"), metric, seconds)

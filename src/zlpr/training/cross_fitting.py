@@ -19,6 +19,7 @@ from scipy import sparse
 from zlpr._errors import UserError
 from zlpr.data import Dataset
 from zlpr.training.base import ProgressCallback
+from zlpr.training.judging import ancestors_of
 from zlpr.training.linear import LinearConfig
 from zlpr.training.linear_checkpoint import Attempt
 from zlpr.training.linear_features import ExtractedFeatures
@@ -46,7 +47,9 @@ def fit_layer_in_folds(
         fit that had not seen it.
     """
     labels = sparse.csr_array(sparse.vstack([train.labels, validation.labels], format="csr"))
-    search = _FoldSearch(labels, labels, config, features, progress, None)
+    search = _FoldSearch(
+        labels, labels, config, features, progress, None, ancestors=ancestors_of(train)
+    )
     groups = None
     if train.groups is not None and validation.groups is not None:
         groups = [*train.groups, *validation.groups]
@@ -112,7 +115,7 @@ class _FoldSearch(Search):
             scores[held] = matrix[held] @ weight + bias
             losses.append(solution.loss)
             steps += solution.steps
-        metric = validation_metric(self.config, self.labels, scores)
+        metric = validation_metric(self.config, self.labels, scores, self.ancestors)
         seconds = time.perf_counter() - self.started
         loss = float(np.mean(losses))
         attempt = Attempt(regularisation, loss, steps, metric, seconds, 0.0, scale, self.candidate)

@@ -30,6 +30,7 @@ from transformers import EarlyStoppingCallback, PrinterCallback, TrainerCallback
 from transformers.trainer_callback import TrainerState
 from transformers.trainer_utils import rotate_checkpoints
 
+from zlpr._ancestors import Ancestors
 from zlpr._errors import UserError
 from zlpr.data import Dataset
 from zlpr.losses import registry
@@ -50,6 +51,7 @@ from zlpr.training.base import ProgressCallback, Trained, TrainingProgress
 from zlpr.training.batches import LabelledTexts, PaddedBatches
 from zlpr.training.extras import Extras, check_soft_targets
 from zlpr.training.head_start import HeadInputs, start_head
+from zlpr.training.judging import ancestors_of
 from zlpr.training.loss import bound_of, check_finite, create_loss
 from zlpr.training.selection import is_better, validation_metric
 from zlpr.training.trainer import MultiLabelTrainer
@@ -103,7 +105,15 @@ def train_transformer(
             elif has_new_head and RECIPES[config.preset].head_first:
                 start_head(network, inputs, train, validation, config)
             data = inputs.labelled(train, validation)
-            trainer = _Trainer.of(network, data, loss, arguments, config, checkpoint is not None)
+            trainer = _Trainer.of(
+                network,
+                data,
+                loss,
+                arguments,
+                config,
+                checkpoint is not None,
+                ancestors_of(train),
+            )
             trainer.add_callback(_Reporter(config, progress))
             trainer.run(resumed)
         network = trainer.finished_network()
@@ -336,6 +346,7 @@ class _Trainer(MultiLabelTrainer):
         arguments: TrainingArguments,
         config: TransformerConfig,
         resumable: bool,
+        ancestors: Ancestors | None,
     ) -> "_Trainer":
         """A trainer for labelled data; without `resumable` only the epochs' weights are kept."""
         arguments.save_only_model = not resumable
@@ -353,7 +364,7 @@ class _Trainer(MultiLabelTrainer):
             train_dataset=train,
             eval_dataset=validation.longest_first(),
             data_collator=PaddedBatches(padding),
-            compute_metrics=_Validation(config, loss),
+            compute_metrics=_Validation(config, loss, ancestors),
         )
         trainer.remove_callback(PrinterCallback)
         if config.patience is not None:
@@ -440,6 +451,7 @@ class _Validation:
 
     config: TransformerConfig
     loss: nn.Module
+    ancestors: Ancestors | None
 
     def __call__(self, prediction: transformers.EvalPrediction) -> dict[str, float]:
         """Figures by name."""
@@ -451,7 +463,7 @@ class _Validation:
                 torch.from_numpy(scores).to(device), torch.from_numpy(targets).to(device)
             )
         check_finite(float(loss), self.config)
-        metric = validation_metric(self.config, targets, scores)
+        metric = validation_metric(self.config, targets, scores, self.ancestors)
         return {"loss": float(loss), self.config.choice_metric: metric}
 
 

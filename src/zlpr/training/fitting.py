@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zlpr import decoding
-from zlpr._ancestors import Ancestors
 from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr._memory import require_memory
@@ -32,7 +31,7 @@ from zlpr.training.base import (
 from zlpr.training.checkpoints import candidate as candidate_folder
 from zlpr.training.checkpoints import describe_run
 from zlpr.training.config import AUTO, TrainingConfig
-from zlpr.training.judging import ScoredPart, judge
+from zlpr.training.judging import ScoredPart, ancestors_of, hierarchy_of, judge
 from zlpr.training.loss import NotFiniteError, create_loss
 from zlpr.training.naming import count_of
 from zlpr.training.parts import Parts
@@ -204,14 +203,6 @@ def _doubt_threshold(config: TrainingConfig, validation: ScoredPart) -> None:
     )
 
 
-def hierarchy_of(train: Dataset) -> tuple[list[list[int]] | None, Ancestors | None]:
-    """The parents of labels and all their ancestors; None where labels have no hierarchy."""
-    if train.hierarchy is None:
-        return None, None
-    parents = train.hierarchy.numbered(train.label_names)
-    return parents, Ancestors.of(parents)
-
-
 def _train(
     trainer: ModelTrainer,
     parts: Parts,
@@ -246,13 +237,14 @@ def _train_all(
     best: Trained | None = None
     best_value = 0.0
     history: list[TrainingProgress] = []
+    ancestors = ancestors_of(parts.train)
     for number, candidate in enumerate(config.alternatives()):
         own = None if checkpoint is None else candidate_folder(checkpoint, number)
         trained = _train(trainer, parts, candidate, inputs, own, progress)
         history += trained.history
         labels = trained.validation_labels
         labels = parts.validation.labels if labels is None else labels
-        value = validation_metric(config, labels, trained.validation_scores)
+        value = validation_metric(config, labels, trained.validation_scores, ancestors)
         picked = {name: candidate.loss_params[name] for name in config.choose}
         trained = dataclasses.replace(trained, chosen={**trained.chosen, **picked})
         if tried is not None:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from zlpr import decoding, metrics
 from zlpr._ancestors import Ancestors
+from zlpr.data import Dataset
 from zlpr.decoding.with_ancestors import bare, close
 from zlpr.losses import registry
 
@@ -46,6 +47,19 @@ class ScoredPart:
         chosen: NDArray[np.bool_] | metrics.LabelLists
         chosen = rule(self.scores, features=self.features)
         return chosen if self.ancestors is None else close(chosen, self.ancestors)
+
+
+def hierarchy_of(train: Dataset) -> tuple[list[list[int]] | None, Ancestors | None]:
+    """The parents of labels and all their ancestors; None where labels have no hierarchy."""
+    if train.hierarchy is None:
+        return None, None
+    parents = train.hierarchy.numbered(train.label_names)
+    return parents, Ancestors.of(parents)
+
+
+def ancestors_of(train: Dataset) -> Ancestors | None:
+    """All ancestors of labels; None where they have no hierarchy."""
+    return hierarchy_of(train)[1]
 
 
 def own_bound(loss: str) -> decoding.Rule | None:

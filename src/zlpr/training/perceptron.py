@@ -73,15 +73,17 @@ class PerceptronTrainer(FeatureTrainer):
         from zlpr.models.base import TrainingRecord
         from zlpr.models.perceptron import PerceptronModel
         from zlpr.training.base import TrainingProgress
+        from zlpr.training.judging import ancestors_of
         from zlpr.training.selection import is_better, validation_metric
 
+        ancestors = ancestors_of(train)
         started, best, history = time.perf_counter(), None, []
         perceptron = Perceptron(inputs.train, train.labels)
         for epoch in range(1, config.epochs + 1):
             wrong = perceptron.epoch(np.random.default_rng([config.seed, epoch]))
             weight, bias = perceptron.mean()
             scores = np.asarray(inputs.validation @ weight + bias, dtype=np.float32)
-            metric = validation_metric(config, validation.labels, scores)
+            metric = validation_metric(config, validation.labels, scores, ancestors)
             stage, seconds = f"epoch {epoch} of {config.epochs}", time.perf_counter() - started
             history.append(TrainingProgress(stage, epoch, config.epochs, wrong, metric, seconds))
             if progress is not None:

@@ -171,6 +171,7 @@ def _fit_softmax(
 
     from zlpr.models.powerset import SetSoftmax, scores_of_labels
     from zlpr.training.climb import Climb
+    from zlpr.training.judging import ancestors_of
     from zlpr.training.linear import LinearConfig
     from zlpr.training.solvers import choose_solver
 
@@ -197,7 +198,9 @@ def _fit_softmax(
         scores = scores_of_labels(logits, sets, config.set_scores)
         return SetSoftmax(labels, sets, weight, bias), scores
 
-    climb = Climb(config, validation.labels[:, labels], fit, progress, what)
+    above = ancestors_of(train)
+    above = None if above is None else above.among(labels)
+    climb = Climb(config, validation.labels[:, labels], fit, progress, what, above)
     best = climb.best(solver.balance, config.regularisation)
     return best.model, best.regularisation, climb.history
 

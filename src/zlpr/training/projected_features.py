@@ -24,6 +24,7 @@ from zlpr.models.mixed_matrix import MixedMatrix
 from zlpr.models.registry import argument_of
 from zlpr.training.base import ProgressCallback, Trained
 from zlpr.training.embed_shortlist import EmbedShortlistConfig
+from zlpr.training.judging import ancestors_of
 from zlpr.training.linear_features import ExtractedFeatures, extract_features
 from zlpr.training.naming import JUDGED_SAMPLES, Samples, count_of
 from zlpr.training.selection import is_better, validation_metric
@@ -173,9 +174,15 @@ def choose_scale(
     unseen = Samples.of(inputs.validation, validation.labels)
     features, truth = unseen.features[:JUDGED_SAMPLES], unseen.labels[:JUDGED_SAMPLES]
     count = count_of(config.candidates, train.labels)
-    best = SCALES[0], _by_centroids(samples, features, truth, count, SCALES[0], config)
+    ancestors = ancestors_of(train)
+
+    def metric_at(scale: float) -> float:
+        scores = _by_centroids(samples, features, truth, count, scale)
+        return validation_metric(config, truth, scores, ancestors)
+
+    best = SCALES[0], metric_at(SCALES[0])
     for scale in SCALES[1:]:
-        metric = _by_centroids(samples, features, truth, count, scale, config)
+        metric = metric_at(scale)
         if is_better(config.choice_metric, metric, best[1]):
             best = scale, metric
     return best[0]
@@ -187,12 +194,11 @@ def _by_centroids(
     truth: Any,
     count: int,
     scale: float,
-    config: EmbedShortlistConfig,
-) -> float:
-    """The metric of scores that are products with the labels' centroids."""
+) -> TopScores:
+    """Scores that are products with the labels' centroids."""
     centroids, stretched = unit_rows(samples.sums.stretched(scale)), features.stretched(scale)
     named = nearest(stretched, centroids, count)
     rows, places = np.nonzero(named >= 0)
     scores = np.full(named.shape, -np.inf, dtype=np.float32)
     scores[rows, places] = score_cells(stretched, centroids, rows, named[rows, places])
-    return validation_metric(config, truth, TopScores(named, scores, truth.shape[1]))
+    return TopScores(named, scores, truth.shape[1])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from zlpr._ancestors import Ancestors
 from zlpr._errors import UserError
 from zlpr.data import Dataset
 from zlpr.models.base import FittedModel, TrainingRecord
@@ -17,6 +18,7 @@ from zlpr.models.features import Matrix
 from zlpr.models.linear import LinearModel
 from zlpr.training.base import ProgressCallback, Trained, TrainingProgress, TriedCallback
 from zlpr.training.checkpoints import claim
+from zlpr.training.judging import ancestors_of
 from zlpr.training.linear import LinearConfig
 from zlpr.training.linear_checkpoint import Attempt, SavedAttempts, SavedEpoch
 from zlpr.training.linear_features import ExtractedFeatures
@@ -126,7 +128,16 @@ def fit_layer(
     tried: "Callable[[FittedLayer], None] | None" = None,
 ) -> FittedLayer:
     """The weights of `train_linear`, whatever kind of model they are for."""
-    search = Search(train.labels, validation.labels, config, features, progress, checkpoint, tried)
+    search = Search(
+        train.labels,
+        validation.labels,
+        config,
+        features,
+        progress,
+        checkpoint,
+        tried,
+        ancestors_of(train),
+    )
     if isinstance(search.solver, WholeData):
         _refuse_batches(config)
     if checkpoint is not None:  # once nothing is left to refuse
@@ -176,8 +187,9 @@ class Search:
         progress: ProgressCallback | None,
         checkpoint: Path | None,
         tried: Callable[[FittedLayer], None] | None = None,
+        ancestors: Ancestors | None = None,
     ) -> None:
-        self.train_labels, self.labels = train_labels, labels
+        self.train_labels, self.labels, self.ancestors = train_labels, labels, ancestors
         self.candidates, self.open = config.alternatives(), tuple(config.choose)
         self.candidate, self.config = 0, self.candidates[0]
         self.progress, self.checkpoint, self.tried = progress, checkpoint, tried
@@ -406,7 +418,8 @@ class Search:
         """Weights, biases, and what they make of the validation part: scores and metric."""
         weight, bias = self.solver.model(parameters)
         scores = np.asarray(self.features.validation @ weight + bias, dtype=np.float32)
-        return weight, bias, scores, validation_metric(self.config, self.labels, scores)
+        metric = validation_metric(self.config, self.labels, scores, self.ancestors)
+        return weight, bias, scores, metric
 
     def _line(self, attempt: Attempt, settles: bool) -> TrainingProgress:
         return TrainingProgress(

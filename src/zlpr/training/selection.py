@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zlpr import decoding
+from zlpr._ancestors import Ancestors
+from zlpr.decoding.with_ancestors import close
 from zlpr.losses import registry
 from zlpr.metrics import MetricSet, TopScores, info
 from zlpr.training.config import AUTO, TrainingConfig
@@ -90,11 +92,15 @@ def choose_probabilities(
 
 
 def validation_metric(
-    config: TrainingConfig, y_true: Any, y_score: NDArray[np.float32] | TopScores
+    config: TrainingConfig,
+    y_true: Any,
+    y_score: NDArray[np.float32] | TopScores,
+    ancestors: Ancestors | None = None,
 ) -> float:
     """`config.choice_metric` on validation.
 
-    Where it needs label sets, the rule that the settings give decides, or one that is fitted now.
+    Where it needs label sets, the rule that the settings give decides, or one that is fitted now,
+    and labels come with their `ancestors`, as in the figures of the finished model.
     """
     figures = MetricSet(y_score.shape[1], empty=config.convention)
     by_scores = info(config.choice_metric).needs == "scores"
@@ -104,6 +110,8 @@ def validation_metric(
             y_true, y_score, config.decision_metric, empty=config.convention
         )
         predicted = rule(y_score)
+        if ancestors is not None:
+            predicted = close(predicted, ancestors)
     figures.update(y_true, y_score if by_scores else None, predicted)
     return float(figures.compute()[config.choice_metric])
 

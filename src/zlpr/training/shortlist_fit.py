@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from zlpr._ancestors import Ancestors
 from zlpr._errors import UserError
 from zlpr.data import Dataset
 from zlpr.metrics import TopScores
@@ -30,6 +31,7 @@ from zlpr.training.candidate_cells import (
 )
 from zlpr.training.checkpoints import claim
 from zlpr.training.divided_candidates import nearest, score_cells
+from zlpr.training.judging import ancestors_of
 from zlpr.training.label_blocks import LabelBlocks
 from zlpr.training.linear_features import ExtractedFeatures, extract_features
 from zlpr.training.loss import bound_of, check_finite, create_loss
@@ -103,7 +105,7 @@ def train_shortlist(
     count = count_of(config.candidates, train.labels)
     lift = choose_lift(samples, unseen.features, unseen.labels, count)
     fit = _Fit(samples, config, lift, SavedSolutions(checkpoint, "path"), workers)
-    best = _best(fit, _Unseen(unseen, fit, count), tell)
+    best = _best(fit, _Unseen(unseen, fit, count, ancestors_of(train)), tell)
     recall = recall_of(best.scores.labels, validation.labels)
     weight, bias, scaling = best.weight, best.bias, inputs.scaling
     if config.refit:
@@ -150,7 +152,10 @@ def train_shortlist(
 class _Unseen:
     """The validation part's candidates, which a fit at any regularisation is judged on."""
 
-    def __init__(self, samples: Samples, fit: "_Fit", count: int) -> None:
+    def __init__(
+        self, samples: Samples, fit: "_Fit", count: int, ancestors: Ancestors | None
+    ) -> None:
+        self.ancestors = ancestors
         self.truth, self.features, self.workers = samples.labels, samples.features, fit.workers
         self.named = nearest(self.features, fit.named_by, count, self.workers)
         self.rows, self.places = np.nonzero(self.named >= 0)
@@ -175,6 +180,10 @@ class _Unseen:
         scores = np.full(self.named.shape, -np.inf, dtype=np.float32)
         scores[self.rows, self.places] = of_candidates
         return TopScores(self.named, scores, self.truth.shape[1])
+
+    def judged(self, config: ShortlistConfig, scores: TopScores) -> float:
+        """The metric that regularisation and blend are chosen by."""
+        return validation_metric(config, self.truth, scores, self.ancestors)
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,9 +232,9 @@ def _judged_blend(
     """
     name = fit.config.choice_metric
     blend, scores = unseen.blend(fit.loss, learned)
-    metric = validation_metric(fit.config, unseen.truth, scores)
+    metric = unseen.judged(fit.config, scores)
     plain = unseen.scores(learned)
-    alone = validation_metric(fit.config, unseen.truth, plain)
+    alone = unseen.judged(fit.config, plain)
     is_clear = abs(alone - metric) > CLEAR_LOSS * max(abs(alone), abs(metric))
     if is_clear and is_better(name, alone, metric):
         return Blend(1.0, 0.0, 0.0, 0.0), plain, alone
