@@ -597,6 +597,24 @@ def test_infinite_scores_in_binary_cross_entropy_are_numbers_that_weights_multip
             assert shift.grad.isfinite().all()
 
 
+@pytest.mark.parametrize("impl", ["recompute", "store"])
+def test_infinite_scores_in_lsep_are_the_numbers_that_they_are_in_its_dense_form(impl):
+    features, indices = torch.ones(3, 1), torch.tensor([[1, 2], [2, -1], [0, -1]])
+    weight, bias = torch.zeros(4, 1), torch.tensor([math.inf, 0.0, -math.inf, 1.0])
+    targets = torch.tensor([[0, 1, 1, 0], [0, 0, 1, 0], [1, 0, 0, 0]])
+    for pos_weight in (None, 2.0):
+        options = {"pos_weight": pos_weight, "reduction": "none"}
+        found = []
+        for form in ("tiled", "dense"):
+            shift = bias.clone().requires_grad_()
+            if form == "tiled":
+                values = linear_lsep_loss(features, weight, shift, indices, impl=impl, **options)
+            else:
+                values = lsep_loss(shift.expand(3, 4), targets, **options)
+            found.append((values, torch.autograd.grad(values.clamp(max=1e30).sum(), shift)))
+        assert_close(found[0], found[1])
+
+
 @pytest.mark.parametrize("impl", ["recompute", "dense"])
 def test_a_positive_label_without_weight_is_no_negative_one(impl):
     features, weight = torch.zeros(1, FEATURES), torch.zeros(32, FEATURES)

@@ -17,12 +17,14 @@ def losses_and_gradients(loss, inputs, indices, options):
     return losses, torch.autograd.grad(losses, wanted, torch.linspace(-1, 2, SAMPLES))
 
 
-def check_equal_to_tiles(loss, options, dtype, bias):
+def check_equal_to_tiles(loss, options, dtype, bias, infinite=False):
     inputs = [
         torch.randn(SAMPLES, FEATURES).to(dtype).requires_grad_(),
         (0.5 * torch.randn(LABELS, FEATURES)).to(dtype).requires_grad_(),
         torch.randn(LABELS).requires_grad_() if bias else None,
     ]
+    if infinite:
+        inputs[2].data[[3, 200]] = torch.inf
     indices = torch.randint(-1, LABELS, (SAMPLES, 5))
     indices[0], indices[1] = -1, torch.tensor([7, 7, 7, 332, -1])
     _arguments.ASKS_FOR_TRITON = True
@@ -67,11 +69,13 @@ def check_all(_):
         linear_zlpr_loss, {"threshold": torch.randn(SAMPLES, 1)}, torch.float32, True
     )
     check_equal_to_tiles(linear_lsep_loss, weights, torch.float32, True)
-    assert calls["add"] == 7
-    assert calls["slopes"] >= 7
+    for loss in (linear_zlpr_loss, linear_lsep_loss):
+        check_equal_to_tiles(loss, {}, torch.float32, True, infinite=True)
+    assert calls["add"] == 9
+    assert calls["slopes"] >= 9
     mask = torch.rand(SAMPLES, LABELS) > 0.3  # per sample: the kernels leave that to the tiles
     check_equal_to_tiles(linear_zlpr_loss, {"label_mask": mask}, torch.float32, True)
-    assert calls["add"] == 7
+    assert calls["add"] == 9
 
 
 def test_kernels_equal_the_sweep_of_tiles(monkeypatch):

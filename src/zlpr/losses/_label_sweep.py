@@ -141,15 +141,22 @@ def tile_width(num_samples: int, num_labels: int, dtype: torch.dtype, device: to
 
 @dataclass
 class LogSum:
-    """A sum of exponentials per sample, as `total * e^maximum`, that never overflows."""
+    """A sum of exponentials per sample, as `total * e^maximum`, that never overflows.
+
+    Attributes:
+        largest: What larger exponents, and infinite ones, count as.
+    """
 
     maximum: Tensor
     total: Tensor
+    largest: float
 
     @classmethod
-    def empty(cls, floor: Tensor) -> "LogSum":
+    def empty(cls, floor: Tensor, largest: float | None = None) -> "LogSum":
         """Start with nothing; `floor` is a first, finite value for the maximum."""
-        return cls(floor.clone(), torch.zeros_like(floor))
+        if largest is None:
+            largest = torch.finfo(floor.dtype).max
+        return cls(floor.clone(), torch.zeros_like(floor), largest)
 
     def add_(self, exponents: Tensor, weight: Tensor | None) -> None:
         """Add weight * e^exponents of shape (B, N); leaves them, times e^-maximum, in `exponents`.
@@ -159,7 +166,7 @@ class LogSum:
         """
         if exponents.shape[1] == 0:
             return
-        exponents.clamp_(max=torch.finfo(exponents.dtype).max)
+        exponents.clamp_(max=self.largest)
         counted = exponents if weight is None else exponents + weight.log()
         maximum = torch.maximum(self.maximum, counted.amax(dim=1))
         exponentiate(exponents, maximum)
@@ -266,7 +273,7 @@ class LogSumTally(Tally):
     def add_positives(self, scores: Tensor) -> None:
         """Take in the positives' scores, plus infinity as padding, (B, K)."""
         # An impossible label (score minus infinity) as a positive costs as much as there is.
-        self.positive_exponents = (-scores).clamp(max=torch.finfo(scores.dtype).max)
+        self.positive_exponents = (-scores).clamp(max=self.positive.largest)
         if self.positive_weight is not None:
             self.positive_exponents.masked_fill_(self.positive_weight == 0, -torch.inf)
         self.positive.add_(self.positive_exponents.clone(), self.positive_weight)
@@ -281,7 +288,7 @@ class LogSumTally(Tally):
 
     def slopes_(self, scores: Tensor, labels: slice) -> None:
         self.silence_(scores, labels)
-        scores.clamp_(max=torch.finfo(scores.dtype).max)
+        scores.clamp_(max=self.negative.largest)
         self.weight_(exponentiate(scores, self.negative.maximum), labels)
 
     def slopes_from_kept_(self, values: Tensor, reference: Tensor | None, labels: slice) -> None:
@@ -324,7 +331,8 @@ class LSEPTally(LogSumTally):
     def __init__(self, bound: Tensor, weighting: Weighting, positive_weight: Tensor | None) -> None:
         super().__init__(bound, weighting, positive_weight)
         floor = torch.full_like(bound, torch.finfo(bound.dtype).min)
-        self.negative, self.positive = LogSum.empty(floor), LogSum.empty(floor)
+        largest = largest_score(bound.dtype)
+        self.negative, self.positive = LogSum.empty(floor, largest), LogSum.empty(floor, largest)
 
     def finish(self) -> Tensor:
         # An empty side has no slopes; any factor will do.
@@ -423,8 +431,8 @@ class Kernels(Protocol):
     def add(self, head: Head, negative: LogSum, positives: Positives) -> Tensor:
         """Add all negatives to a sum; give the positives' scores, padded with infinity, (B, K)."""
 
-    def slopes(self, head: Head, labels: slice, shift: Tensor, room: Tensor) -> Tensor:
-        """`e^(score - shift)` of a run of labels, (B, labels), written into the memory `room`."""
+    def slopes(self, head: Head, labels: slice, negative: LogSum, room: Tensor) -> Tensor:
+        """`e^(score - maximum)` of a run of labels, (B, labels), written into the memory `room`."""
 
 
 @dataclass(frozen=True)
@@ -504,7 +512,7 @@ class Sweep:
 
     def _slopes(self, head: Head, tile: Tile, kept: "Kept | None", room: Tensor) -> Tensor:
         if self.kernels is not None and isinstance(self.tally, LogSumTally):
-            return self.kernels.slopes(head, tile.labels, self.tally.negative.maximum, room)
+            return self.kernels.slopes(head, tile.labels, self.tally.negative, room)
         if kept is None:
             slopes = head.scores(tile.labels, room)
             self.tally.slopes_(slopes, tile.labels)

@@ -20,10 +20,10 @@ SPLITS = 128
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _scores(  # type: ignore[no-untyped-def]
-    features, weight, bias, rows, columns, num_rows, num_labels, num_features,
+    features, weight, bias, largest, rows, columns, num_rows, num_labels, num_features,
     HAS_BIAS: tl.constexpr, ROWS: tl.constexpr, LABELS: tl.constexpr, FEATURES: tl.constexpr,
 ):  # fmt: skip
-    """Scores of a block in float32; minus infinity beyond the last label."""
+    """Scores of a block in float32, none above `largest`; minus infinity beyond the last label."""
     block = tl.zeros((ROWS, LABELS), dtype=tl.float32)
     for start in range(0, num_features, FEATURES):
         depth = start + tl.arange(0, FEATURES)
@@ -40,13 +40,13 @@ def _scores(  # type: ignore[no-untyped-def]
         block = tl.dot(x, w.to(x.dtype), block, input_precision="ieee")
     if HAS_BIAS:
         block += tl.load(bias + columns, mask=columns < num_labels, other=0.0)[None, :]
-    block = tl.where(block == float("inf"), 3.4028234663852886e38, block)
+    block = tl.where(block > largest, largest, block)  # and NaN stays what it is
     return tl.where(columns[None, :] < num_labels, block, float("-inf"))
 
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _forward(  # type: ignore[no-untyped-def]
-    features, weight, bias, weights, floor,
+    features, weight, bias, weights, largest, floor,
     pair_rows, pair_labels, pair_starts, pair_scores, maxima, totals,
     num_rows, num_labels, num_features, num_tiles, tiles_per_split,
     HAS_BIAS: tl.constexpr, HAS_WEIGHTS: tl.constexpr,
@@ -61,7 +61,7 @@ def _forward(  # type: ignore[no-untyped-def]
     for tile in range(first, tl.minimum(first + tiles_per_split, num_tiles)):
         columns = tile * LABELS + tl.arange(0, LABELS)
         block = _scores(
-            features, weight, bias, rows, columns, num_rows, num_labels, num_features,
+            features, weight, bias, largest, rows, columns, num_rows, num_labels, num_features,
             HAS_BIAS, ROWS, LABELS, FEATURES,
         )  # fmt: skip
         # Positives are few: take each out of the block by comparing places.
@@ -86,7 +86,7 @@ def _forward(  # type: ignore[no-untyped-def]
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _slopes(  # type: ignore[no-untyped-def]
-    features, weight, bias, weights, shift, slopes, num_rows, num_labels, num_features,
+    features, weight, bias, weights, largest, shift, slopes, num_rows, num_labels, num_features,
     HAS_BIAS: tl.constexpr, HAS_WEIGHTS: tl.constexpr,
     ROWS: tl.constexpr, LABELS: tl.constexpr, FEATURES: tl.constexpr,
 ):  # fmt: skip
@@ -94,7 +94,7 @@ def _slopes(  # type: ignore[no-untyped-def]
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     columns = tl.program_id(1) * LABELS + tl.arange(0, LABELS)
     block = _scores(
-        features, weight, bias, rows, columns, num_rows, num_labels, num_features,
+        features, weight, bias, largest, rows, columns, num_rows, num_labels, num_features,
         HAS_BIAS, ROWS, LABELS, FEATURES,
     )  # fmt: skip
     shifts = tl.load(shift + rows, mask=rows < num_rows, other=0.0)[:, None]
@@ -132,7 +132,7 @@ class TritonKernels:
         maxima = negative.maximum.new_empty(splits, num_rows)
         totals, scores = torch.empty_like(maxima), maxima.new_empty(len(order))
         _forward[(row_blocks, splits)](
-            *self._layer(head, slice(0, num_labels)), negative.maximum,
+            *self._layer(head, slice(0, num_labels)), negative.largest, negative.maximum,
             positives.rows[order], positives.labels[order],
             torch.searchsorted(cells[order], starts), scores, maxima, totals,
             num_rows, num_labels, head.weight.shape[1],
@@ -142,12 +142,12 @@ class TritonKernels:
         negative.total += (totals * (maxima - negative.maximum).exp()).sum(dim=0)
         return positives.padded(scores[order.argsort()], torch.inf)
 
-    def slopes(self, head: Head, labels: slice, shift: Tensor, room: Tensor) -> Tensor:
-        """`e^(score - shift)` of a run of labels, (B, labels), written into the memory `room`."""
+    def slopes(self, head: Head, labels: slice, negative: LogSum, room: Tensor) -> Tensor:
+        """`e^(score - maximum)` of a run of labels, (B, labels), written into the memory `room`."""
         num_rows, num_labels = head.features.shape[0], labels.stop - labels.start
         slopes = room[: num_rows * num_labels].view(num_rows, num_labels)
         _slopes[(triton.cdiv(num_rows, ROWS), triton.cdiv(num_labels, LABELS))](
-            *self._layer(head, labels), shift, slopes,
+            *self._layer(head, labels), negative.largest, negative.maximum, slopes,
             num_rows, num_labels, head.weight.shape[1], **self._constants(head),
         )  # fmt: skip
         return slopes
