@@ -8,7 +8,11 @@ from torch.distributed.tensor import Shard, distribute_tensor
 from torch.testing import assert_close
 
 from tests.processes import run
-from zlpr.distributed import ShardedZLPRLoss, sharded_zlpr_loss
+from zlpr.distributed import (
+    ShardedZLPRLoss,
+    sharded_linear_zlpr_loss,
+    sharded_zlpr_loss,
+)
 from zlpr.losses import sparse_zlpr_loss
 
 LABELS = 23
@@ -77,6 +81,26 @@ def check_values() -> None:
     per_sample = torch.linspace(-3, 3, 5, dtype=torch.float64)[:, None]
     for threshold in (torch.tensor(1.5, dtype=torch.float64), per_sample):
         same_as_whole(make_scores(torch.float64), 1e-12, threshold=threshold)
+
+
+def check_one_sample_in_one_dimension() -> None:
+    """The threshold of a slice of one label is that label's, not the sample's."""
+    edges = [*range(dist.get_world_size()), LABELS]
+    rows = slice(edges[dist.get_rank()], edges[dist.get_rank() + 1])
+    scores, threshold = make_scores()[3], torch.linspace(-3, 3, LABELS)
+    loss = sharded_zlpr_loss(
+        scores[rows], INDICES[3], first_label=rows.start, threshold=threshold[rows]
+    )
+    assert_close(loss, sparse_zlpr_loss(scores, INDICES[3], threshold=threshold))
+    swept = sharded_linear_zlpr_loss(
+        scores,
+        torch.eye(LABELS)[rows],
+        None,
+        INDICES[3],
+        first_label=rows.start,
+        threshold=threshold[rows],
+    )
+    assert_close(swept, loss)
 
 
 def check_impossible_labels() -> None:
@@ -150,6 +174,7 @@ def check_mistakes() -> None:
 
 def check_all() -> None:
     check_values()
+    check_one_sample_in_one_dimension()
     check_impossible_labels()
     check_reductions()
     check_dtensor()

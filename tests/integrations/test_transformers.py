@@ -177,7 +177,16 @@ def test_label_sets_are_taken_at_the_bound_of_the_loss(folder: Path, tmp_path: P
     MultiLabelTrainer(network, args, compute_metrics=figures, loss=module)
 
 
-@pytest.mark.parametrize("loss", ["lsep", zlpr.losses.LSEPLoss()])
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "lsep",
+        zlpr.losses.LSEPLoss(),
+        zlpr.losses.LogitAdjustedLoss(
+            zlpr.losses.LSEPLoss(), label_counts=torch.tensor([9, 1]), num_samples=10
+        ),
+    ],
+)
 def test_a_loss_that_only_ranks_gets_no_label_sets_without_a_rule(loss: Any) -> None:
     prediction = EvalPrediction(np.array([[2.0, 1.0]]), np.array([[1.0, 0.0]]))
     figures = compute_metrics(loss=loss)(prediction)

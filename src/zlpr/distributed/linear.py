@@ -48,7 +48,8 @@ def sharded_linear_zlpr_loss(
         first_label: Index of the slice's first label. A `DTensor` knows it.
         group: The processes that hold the slices: a process group, a `DeviceMesh` of one
             dimension, or None for all. A `DTensor` knows it.
-        threshold: As in `linear_zlpr_loss`; per label it is the slice's, shape (l,).
+        threshold: As in `linear_zlpr_loss`; per label it is the slice's, shape (l,). For one sample
+            in one dimension it is per label, or a number.
         label_mask: As in `linear_zlpr_loss`, for the slice: shape (l,) or (..., l).
         label_weight: As in `linear_zlpr_loss`, for the slice.
         pos_weight: As in `linear_zlpr_loss`, for the slice.

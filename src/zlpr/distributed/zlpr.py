@@ -44,7 +44,8 @@ def sharded_zlpr_loss(
         first_label: Index of the slice's first label. A `DTensor` knows it.
         group: The processes that hold the slices: a process group, a `DeviceMesh` of one
             dimension, or None for all. A `DTensor` knows it.
-        threshold: As in `zlpr_loss`; per label it is the slice's, shape (l,).
+        threshold: As in `zlpr_loss`; per label it is the slice's, shape (l,). For one sample in
+            one dimension it is per label, or a number.
         label_mask: As in `zlpr_loss`, for the slice: shape (l,) or (..., l).
         label_weight: As in `zlpr_loss`, for the slice.
         pos_weight: As in `zlpr_loss`, for the slice.
@@ -68,7 +69,7 @@ def sharded_zlpr_loss(
     cells = torch.empty_like(part.local, dtype=working_dtype(part.local), device="meta")
     check_indices(indices, cells, num_labels=None)
     device, num_labels = part.local.device, cells.shape[-1]
-    per_label, bound = split_threshold(threshold, cells, device)
+    per_label, bound = split_threshold(threshold, cells, device, of_slice=True)
     weighting = Weighting.check(cells, label_mask, label_weight, pos_weight)
     weighting = weighting.of_tiles(cells, device)
     positives = Positives.from_indices(indices, part.first_label, num_labels)

@@ -35,7 +35,7 @@ from zlpr.decoding import Rule, ZeroBound
 from zlpr.losses import registry
 from zlpr.metrics import Empty, MetricSet
 from zlpr.training.extras import Extras
-from zlpr.training.loss import bound_of, check_mean
+from zlpr.training.loss import bound_of, check_mean, only_ranks
 from zlpr.training.trainer import MultiLabelTrainer
 
 __all__ = ["Extras", "MultiLabelTrainer", "compute_loss_func", "compute_metrics"]
@@ -153,8 +153,8 @@ class _Figures:
     def _label_sets(self, scores: NDArray[Any]) -> Any:
         if self.decode is not None:
             return self.decode(scores)
-        kinds = map(registry.info, registry.available())
-        if any(type(self.loss) is kind.module and not kind.decides for kind in kinds):
+        if self.loss is None:
+            return ZeroBound()(scores)
+        if only_ranks(self.loss):
             return None
-        bound = 0.0 if self.loss is None else bound_of(self.loss).cpu().numpy()
-        return ZeroBound()(scores - bound)
+        return ZeroBound()(scores - bound_of(self.loss).cpu().numpy())

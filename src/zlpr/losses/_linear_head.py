@@ -135,7 +135,7 @@ def swept_losses(
 ) -> Tensor:
     """The loss of every sample, shape (...), by a sweep over the labels."""
     device, num_labels = head.weight.device, head.weight.shape[0]
-    per_label, bound = split_threshold(threshold, head.cells, device)
+    per_label, bound = split_threshold(threshold, head.cells, device, of_slice=group is not None)
     weighting = weighting.of_tiles(head.cells, device)
     known = positives.known(weighting)
     made = tally(bound.detach(), weighting, known.weights(weighting))
@@ -155,7 +155,7 @@ def swept_losses(
 
 
 def split_threshold(
-    threshold: Weight, cells: Tensor, device: torch.device
+    threshold: Weight, cells: Tensor, device: torch.device, *, of_slice: bool = False
 ) -> tuple[Tensor | None, Tensor]:
     """The threshold per label, shape (L,), if it is one, and that per sample, shape (B,).
 
@@ -163,7 +163,11 @@ def split_threshold(
         threshold: A number, or shape (L,) or (..., 1).
         cells: A stand-in for the scores, shape (..., L), in the dtype of their sums.
         device: Where the sums are taken.
+        of_slice: Whether others hold further labels. One number in one dimension then is of a
+            label, as it would be of the whole by chance where the slice has one label.
     """
+    if of_slice and cells.dim() == 1:
+        cells = cells[None]
     check_threshold(threshold, cells.shape)
     values = torch.as_tensor(threshold, dtype=cells.dtype, device=device)
     leading = cells.shape[:-1]

@@ -114,7 +114,8 @@ def distribution_balanced_loss(
                  + (1 - y_l)\,\sigma(\lambda z_l)^\gamma\,\tfrac{1}{\lambda}
                    \log(1 + e^{\lambda z_l}) \Big)$$
 
-    Decides at 0. A sample without a positive label has $r = \infty$, that is $\omega = 1 + \alpha$.
+    Decides at 0. A sample without a positive label has $r = \infty$, that is $\omega = 1 + \alpha$,
+    or $\alpha$ where $\beta$ is negative.
 
     Args:
         scores: Shape (..., L).

@@ -118,6 +118,23 @@ def check_finite(objective: float, config: TrainingConfig) -> None:
         )
 
 
+def only_ranks(loss: nn.Module) -> bool:
+    """Whether a loss of this package has no bound, and so decides nothing; alone or within another.
+
+    Examples:
+        >>> from zlpr.losses import LogitAdjustedLoss, LSEPLoss, ZLPRLoss
+        >>> counts = torch.tensor([9, 1])
+        >>> wrapped = LogitAdjustedLoss(LSEPLoss(), label_counts=counts, num_samples=10)
+        >>> only_ranks(ZLPRLoss()), only_ranks(LSEPLoss()), only_ranks(wrapped)
+        (False, True, True)
+    """
+    inner = getattr(loss, "loss", None)
+    if isinstance(inner, nn.Module):
+        return only_ranks(inner)
+    kinds = map(registry.info, registry.available())
+    return any(type(loss) is kind.module and not kind.decides for kind in kinds)
+
+
 def bound_of(loss: nn.Module) -> Tensor:
     """What a loss compares its scores with: its threshold, or 0.
 
