@@ -66,6 +66,26 @@ def test_a_full_disk_names_the_folder(tmp_path):
     assert raised.value.filename == str(tmp_path / "model")
 
 
+def test_a_file_that_cannot_be_written_has_the_name_that_it_would_have_had(tmp_path):
+    model = tmp_path / "model"
+
+    def save():
+        with folder_beside(model) as beside:
+            config = beside / "deep" / "config.json"
+            config.mkdir(parents=True)
+            config.write_text("{}")
+
+    with pytest.raises(IsADirectoryError) as raised:
+        save()
+    assert raised.value.filename == str(model / "deep" / "config.json")
+
+
+def test_an_error_of_another_file_keeps_its_name(tmp_path):
+    with pytest.raises(FileNotFoundError) as raised, folder_beside(tmp_path / "model"):
+        (tmp_path / "elsewhere").read_text()
+    assert raised.value.filename == str(tmp_path / "elsewhere")
+
+
 def test_a_lock_may_be_taken_twice_by_one_process_and_not_by_two(tmp_path):
     target = tmp_path / "model"
     code = f"""

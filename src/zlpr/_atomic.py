@@ -80,15 +80,16 @@ def behind_link(path: str | os.PathLike[str]) -> Path:
 
 @contextlib.contextmanager
 def naming(target: Path) -> Iterator[None]:
-    """Name the target in an error of the system that names no file, or the one beside it."""
+    """Name the target in an error of the system that names no file, or what stands beside it."""
     try:
         yield
     except OSError as fault:
-        named = "" if fault.filename is None else Path(os.fsdecode(fault.filename)).name
-        ours = named.startswith(f".{target.name}.") and named.endswith(".part")
-        if fault.errno is not None and (ours or fault.filename is None):
-            raise OSError(fault.errno, fault.strerror, str(target)) from fault
-        raise
+        parts = () if fault.filename is None else Path(os.fsdecode(fault.filename)).parts
+        ours = [part.startswith(f".{target.name}.") and part.endswith(".part") for part in parts]
+        if fault.errno is None or (parts and not any(ours)):
+            raise
+        within = parts[ours.index(True) + 1 :] if parts else ()
+        raise OSError(fault.errno, fault.strerror, str(target.joinpath(*within))) from fault
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

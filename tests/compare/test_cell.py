@@ -211,6 +211,13 @@ def test_of_a_large_set_some_samples_are_drawn_by_the_seed(path):
     assert set(parts[0].train.texts) != set(parts[1].train.texts)
 
 
+@pytest.mark.parametrize(("most", "drawn"), [(0, False), (159, True), (160, False)])
+def test_a_record_says_whether_samples_were_left_out(path, most, drawn):
+    assert len(load(str(path))) == 160
+    made = run(path, LossSpec("zlpr", "zlpr"), max_samples=most)
+    assert made.done.data.drawn is drawn
+
+
 def test_a_failure_becomes_a_record(path, monkeypatch):
     def broken(*arguments, **options):
         raise ValueError("scores hold\nNaN")

@@ -177,6 +177,15 @@ def test_samples_drawn_of_a_published_split_are_a_spread_that_tests_know_of():
     assert "covers the initialisation alone" in " ".join(method(small))
 
 
+def test_a_published_split_of_exactly_the_most_samples_is_not_drawn():
+    facts = record().done.data
+    taken = facts.train + facts.validation + facts.test
+    told = record(split="published", max_samples=taken)
+    for drawn in (True, False):
+        data = replace(facts, drawn=drawn)
+        assert replace(told, outcome=replace(told.done, data=data)).redrawn is drawn
+
+
 @pytest.mark.parametrize("empty", ["sklearn", "paper"])
 def test_every_form_says_how_empty_cases_count(empty):
     made = tuple(replace(one, settings=replace(one.settings, empty=empty)) for one in SMALL)

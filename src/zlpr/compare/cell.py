@@ -119,6 +119,7 @@ class SharedInputs:
     """What cells of one group share: the parts of one split, as the model reads them."""
 
     parts: Parts
+    drawn: bool
     test: Dataset
     inputs: ReadInputs
     test_inputs: Any
@@ -128,12 +129,12 @@ def share_inputs(cell: Cell, dataset: Dataset | None = None) -> SharedInputs:
     """Split the data by the cell's seed and read the parts as the model does."""
     settings = cell.settings
     whole = _data_of(cell) if dataset is None else dataset
-    whole = _sampled(whole, settings.max_samples, settings.seed)
-    parts, test = divide_with_test(whole, settings.split, settings.seed)
+    taken = _sampled(whole, settings.max_samples, settings.seed)
+    parts, test = divide_with_test(taken, settings.split, settings.seed)
     config = _config(settings)
     check_data(parts, config)
     inputs = trainer_of(settings.model).read(parts.train, parts.validation, config)
-    return SharedInputs(parts, test, inputs, inputs.read(test.inputs))
+    return SharedInputs(parts, len(taken) < len(whole), test, inputs, inputs.read(test.inputs))
 
 
 def _sampled(dataset: Dataset, most: int, seed: int) -> Dataset:
@@ -320,7 +321,7 @@ def _judge(settings: CellSettings, shared: SharedInputs, fitted: _Fitted) -> Out
     if settings.per_metric:
         test = fitted.tries[picked.every.tries["fitted"][main]].test
     return Outcome(
-        data=_facts(shared.parts),
+        data=_facts(shared.parts, shared.drawn),
         chosen=_python_numbers(fitted.result.chosen),
         trainings=fitted.trainings,
         evaluation=picked.every.evaluation,
@@ -411,7 +412,7 @@ def _end(lines: Sequence[TrainingProgress]) -> tuple[float | None, float | None]
     return objective, abs(last.metric - before.metric)
 
 
-def _facts(parts: Parts) -> DataFacts:
+def _facts(parts: Parts, drawn: bool) -> DataFacts:
     given = [part for part in (parts.train, parts.validation, parts.test) if part is not None]
     total = sum(part.labels.nnz for part in given)
     return DataFacts(
@@ -421,6 +422,7 @@ def _facts(parts: Parts) -> DataFacts:
         validation=len(parts.validation),
         test=0 if parts.test is None else len(parts.test),
         empty=None if parts.test is None else _empty_share(parts.test),
+        drawn=drawn,
     )
 
 

@@ -109,7 +109,9 @@ class CellSettings:
 class DataFacts:
     """The data as the cell saw it.
 
-    `empty` is the share of test samples without any label; None in records that do not say.
+    Attributes:
+        empty: the share of test samples without any label; None in records that do not say.
+        drawn: whether samples were left out; None in records that do not say.
     """
 
     labels: int
@@ -118,6 +120,7 @@ class DataFacts:
     validation: int
     test: int
     empty: float | None = None
+    drawn: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -310,6 +313,8 @@ class RunRecord:
         if self.settings.split != "published" or self.outcome is None:
             return self.settings.split != "published"
         data = self.outcome.data
+        if data.drawn is not None:
+            return data.drawn
         taken = data.train + data.validation + data.test
         return 0 < self.settings.max_samples <= taken
 
