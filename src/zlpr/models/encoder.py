@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from zlpr._digest import files_digest
 from zlpr._errors import UserError
+from zlpr.models.products import quick_products
 from zlpr.models.tokens import Padding, TokenizedTexts, readable_length, tokenize
 from zlpr.models.transformer import (
     answer_plainly,
@@ -279,6 +280,7 @@ class Encoder:
     def _prepared(self, text: str) -> str:
         return self.files.prompt + (text.lower() if self.files.lower_case else text)
 
+    @quick_products()
     @torch.inference_mode()
     def _forward(self, batch: Mapping[str, Tensor]) -> NDArray[np.float32]:
         device = self.network.device

@@ -17,6 +17,7 @@ from zlpr.decoding import PerLabelThreshold, Rule, Threshold, ZeroBound
 from zlpr.decoding.with_ancestors import bare
 from zlpr.models.base import FittedModel
 from zlpr.models.inputs import list_texts
+from zlpr.models.products import quick_products
 from zlpr.models.tokens import Padding, TokenizedTexts, readable_length, tokenize
 
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ def read_all(
     network = network.to(device).eval()  # type: ignore[arg-type]
     order = np.argsort(-texts.lengths, kind="stable")
     found, start = [], 0
-    with torch.inference_mode():
+    with torch.inference_mode(), quick_products():
         while start < len(order):
             longest = int(texts.lengths[order[start]])
             size = max(1, min(_ROWS_AT_ONCE, _TOKENS_AT_ONCE // longest))

@@ -35,6 +35,7 @@ from zlpr._errors import UserError
 from zlpr.data import Dataset
 from zlpr.losses import registry
 from zlpr.models.base import TrainingRecord
+from zlpr.models.products import quick_products
 from zlpr.models.registry import argument_of
 from zlpr.models.tokens import Padding, TokenizedTexts, readable_length, tokenize
 from zlpr.models.transformer import (
@@ -115,7 +116,8 @@ def train_transformer(
                 ancestors_of(train),
             )
             trainer.add_callback(_Reporter(config, progress))
-            trainer.run(resumed)
+            with quick_products():
+                trainer.run(resumed)
         network = trainer.finished_network()
     return _trained(network, inputs, train, trainer.state, config)
 
