@@ -597,10 +597,20 @@ def test_infinite_scores_in_binary_cross_entropy_are_numbers_that_weights_multip
             assert shift.grad.isfinite().all()
 
 
+@pytest.mark.parametrize(
+    "bias",
+    [
+        (math.inf, 0.0, -math.inf, 1.0),
+        (math.inf, math.inf, 0.0, math.inf),
+        (-math.inf,) * 4,
+        (3e38, 3e38, 0.0, -3e38),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("impl", ["recompute", "store"])
-def test_infinite_scores_in_lsep_are_the_numbers_that_they_are_in_its_dense_form(impl):
+def test_infinite_scores_in_lsep_are_the_numbers_that_they_are_in_its_dense_form(impl, bias):
     features, indices = torch.ones(3, 1), torch.tensor([[1, 2], [2, -1], [0, -1]])
-    weight, bias = torch.zeros(4, 1), torch.tensor([math.inf, 0.0, -math.inf, 1.0])
+    weight, bias = torch.zeros(4, 1), torch.tensor(bias)
     targets = torch.tensor([[0, 1, 1, 0], [0, 0, 1, 0], [1, 0, 0, 0]])
     for pos_weight in (None, 2.0):
         options = {"pos_weight": pos_weight, "reduction": "none"}

@@ -25,6 +25,7 @@ def check_equal_to_tiles(loss, options, dtype, bias, infinite=False):
     ]
     if infinite:
         inputs[2].data[[3, 200]] = torch.inf
+        inputs[2].data[[7, 100]] = -torch.inf
     indices = torch.randint(-1, LABELS, (SAMPLES, 5))
     indices[0], indices[1] = -1, torch.tensor([7, 7, 7, 332, -1])
     _arguments.ASKS_FOR_TRITON = True

@@ -215,6 +215,9 @@ class Tally(ABC):
         if mask is not None:
             scores.masked_fill_(~mask[..., labels], -torch.inf)
 
+    def hold_(self, scores: Tensor) -> None:  # noqa: B027 - most losses take scores as they are
+        """Hold a tile's scores to the numbers that larger ones, and infinite ones, count as."""
+
     @abstractmethod
     def add_(self, scores: Tensor, labels: slice) -> None:
         """Take in a tile whose positives are minus infinity; may overwrite it."""
@@ -334,13 +337,18 @@ class LSEPTally(LogSumTally):
         largest = largest_score(bound.dtype)
         self.negative, self.positive = LogSum.empty(floor, largest), LogSum.empty(floor, largest)
 
+    def hold_(self, scores: Tensor) -> None:
+        scores.clamp_(-self.negative.largest, self.negative.largest)
+
     def finish(self) -> Tensor:
         # An empty side has no slopes; any factor will do.
         self.negative_factor, self.positive_factor = (
             1 / side.total.masked_fill(side.total == 0, 1.0)
             for side in (self.negative, self.positive)
         )
-        self.pairs_log = self.negative.log() + self.positive.log()
+        # The maxima first: where both are large they cancel, and the totals would be lost in one.
+        maxima = self.negative.maximum + self.positive.maximum
+        self.pairs_log = maxima + (self.negative.total.log() + self.positive.total.log())
         return softplus(self.pairs_log)
 
     def scale(self, upstream: Tensor) -> Tensor:
@@ -475,6 +483,7 @@ class Sweep:
         room = head.features.new_empty(head.features.shape[0] * self.width)
         for tile in tiles(self.positives, num_labels, self.width):
             scores = head.scores(tile.labels, room)
+            self.tally.hold_(scores)
             positive_scores[tile.rows, tile.slots] = scores[tile.rows, tile.columns]
             scores[tile.rows, tile.columns] = -torch.inf
             self.tally.add_(scores, tile.labels)
@@ -515,6 +524,7 @@ class Sweep:
             return self.kernels.slopes(head, tile.labels, self.tally.negative, room)
         if kept is None:
             slopes = head.scores(tile.labels, room)
+            self.tally.hold_(slopes)
             self.tally.slopes_(slopes, tile.labels)
             return slopes
         slopes = room[: kept.values.numel()].view(kept.values.shape).copy_(kept.values)

@@ -23,7 +23,7 @@ def _scores(  # type: ignore[no-untyped-def]
     features, weight, bias, largest, rows, columns, num_rows, num_labels, num_features,
     HAS_BIAS: tl.constexpr, ROWS: tl.constexpr, LABELS: tl.constexpr, FEATURES: tl.constexpr,
 ):  # fmt: skip
-    """Scores of a block in float32, none above `largest`; minus infinity beyond the last label."""
+    """Scores of a block in float32, held to +-`largest`; minus infinity beyond the last label."""
     block = tl.zeros((ROWS, LABELS), dtype=tl.float32)
     for start in range(0, num_features, FEATURES):
         depth = start + tl.arange(0, FEATURES)
@@ -41,6 +41,7 @@ def _scores(  # type: ignore[no-untyped-def]
     if HAS_BIAS:
         block += tl.load(bias + columns, mask=columns < num_labels, other=0.0)[None, :]
     block = tl.where(block > largest, largest, block)  # and NaN stays what it is
+    block = tl.where(block < -largest, -largest, block)
     return tl.where(columns[None, :] < num_labels, block, float("-inf"))
 
 
