@@ -6,7 +6,14 @@ import pytest
 import torch
 
 from zlpr.losses import bce_loss, zlpr_loss
-from zlpr.theory import expansion, maxima, zlpr_gradient, zlpr_over_pairs
+from zlpr.theory import (
+    coupled_scores,
+    expansion,
+    independent,
+    maxima,
+    zlpr_gradient,
+    zlpr_over_pairs,
+)
 
 SCORES = torch.tensor([0.7, -0.4, 1.3, -2.0, 0.1], dtype=torch.float64)
 TARGETS = torch.tensor([1, 0, 0, 1, 0])
@@ -52,3 +59,11 @@ def test_the_expansion_adds_up_to_bce_and_its_first_orders_to_zlpr() -> None:
     assert logarithms(True) == pytest.approx(zlpr_loss(SCORES, TARGETS).item())
     with pytest.raises(ValueError, match="expected scores of 1 to 12 labels"):
         expansion(torch.zeros(13), torch.zeros(13))
+
+
+def test_a_label_that_always_or_never_applies_has_an_infinite_coupled_score() -> None:
+    joint = independent([0.0, 0.5, 1.0])
+    scores = torch.tensor([-math.inf, 0.0, math.inf])
+    torch.testing.assert_close(coupled_scores(scores, joint), scores.double())
+    with pytest.raises(ValueError, match=r"expected \(3,\)"):
+        coupled_scores(scores[:2], joint)

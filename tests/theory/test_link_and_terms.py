@@ -29,6 +29,29 @@ def test_the_slope_at_one_half_is_the_one_nearby_ones_approach(labels):
     assert link(labels, 0.5 - 1e-15).slope == pytest.approx(point.slope, abs=1e-6)
 
 
+def test_of_one_label_the_slope_is_one_however_rare_it_is():
+    for probability in (1e-300, 1e-20, 1e-5, 1 - 1e-15):
+        point = link(1, probability)
+        assert point.slope == pytest.approx(1)
+        assert point.score == pytest.approx(math.log(probability) - math.log1p(-probability))
+
+
+@pytest.mark.parametrize(
+    ("labels", "probability", "message"),
+    [
+        (10, 0.0, "probability is 0.0"),
+        (10, 1.0, "probability is 1.0"),
+        (10, 1.2, "probability is 1.2"),
+        (10, math.nan, "probability is nan"),
+        (0, 0.3, "labels is 0"),
+        (2.5, 0.3, "labels is 2.5"),
+    ],
+)
+def test_the_link_of_what_is_no_probability_is_refused(labels, probability, message):
+    with pytest.raises(ValueError, match=message):
+        link(labels, probability)
+
+
 def test_the_shares_at_zero_scores_are_those_of_the_formulas():
     bce, zlpr = negative_shares(98, positives=2)
     assert bce.of_loss == pytest.approx(0.98)

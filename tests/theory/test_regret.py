@@ -17,6 +17,7 @@ from zlpr.theory import (
     regrets,
     risk_minimiser,
 )
+from zlpr.theory.hinge import rankings
 from zlpr.theory.regret import LOSSES, Regret, at_best_cut, not_worse, scores_of
 from zlpr.theory.risk import descend, expected_loss, starting_points
 
@@ -28,20 +29,55 @@ def joints():
 
 
 def test_no_predictor_beats_the_best_possible(joints):
-    """All 8 x 8 x 8 decisions of three inputs, and all orders, by brute force."""
+    """All 8 x 8 x 8 decisions of three inputs, and all rankings with ties, by brute force."""
     best = best_possible(joints)
     signs = 2 * label_vectors(3) - 1
     reached = [measure(torch.stack(rows), joints) for rows in itertools.product(signs, repeat=3)]
     for metric in PAPER_METRICS[:4]:
         assert max(value[metric] for value in reached) == pytest.approx(best[metric], abs=1e-12)
-    orders = [
-        torch.tensor(order, dtype=torch.float64) for order in itertools.permutations(range(3))
-    ]
-    ranked = [measure(torch.stack(rows), joints) for rows in itertools.product(orders, repeat=3)]
+    levels = rankings(3)
+    ranked = [measure(torch.stack(rows), joints) for rows in itertools.product(levels, repeat=3)]
     precision = max(value["average_precision"] for value in ranked)
     assert precision == pytest.approx(best["average_precision"], abs=1e-12)
     loss = min(value["ranking_loss"] for value in ranked)
     assert loss == pytest.approx(best["ranking_loss"], abs=1e-12)
+
+
+def test_tied_labels_may_be_worth_more_than_any_order():
+    joint = torch.zeros(2, 2, 2)
+    joint[0, 0, 1] = joint[1, 1, 0] = 0.5
+    assert best_possible([joint])["average_precision"] == pytest.approx(5 / 6)
+    assert measure(torch.tensor([[0.0, 0.0, 1.0]]), [joint])["average_precision"] == pytest.approx(
+        5 / 6
+    )
+
+
+@pytest.mark.parametrize("labels", [1, 2, 4])
+def test_the_best_ranking_is_the_best_of_all(labels):
+    generator = torch.Generator().manual_seed(labels)
+    for dependence in (0.0, 1.0):
+        joint = random_joint(labels, dependence, generator)
+        best = best_possible([joint])
+        reached = [measure(row[None], [joint]) for row in rankings(labels)]
+        for metric, pick in (("average_precision", max), ("ranking_loss", min)):
+            assert pick(value[metric] for value in reached) == pytest.approx(best[metric])
+
+
+@pytest.mark.parametrize(
+    ("scores", "joints", "message"),
+    [
+        (torch.ones(1, 2), [torch.full((2, 2), 0.25)] * 3, r"\(1, 2\), expected \(3, 2\)"),
+        (torch.ones(2), [torch.full((2, 2), 0.25)], "expected"),
+        (torch.tensor([[math.nan, 1.0]]), [torch.full((2, 2), 0.25)], "not numbers"),
+        (torch.ones(1, 2), [torch.ones(2, 2)], "sums to 4"),
+        (torch.ones(1, 2), [], "at least one"),
+        (torch.ones(2, 1), [torch.full((2,), 0.5), torch.full((2, 2), 0.25)], "same labels"),
+    ],
+)
+def test_what_is_no_population_is_refused(scores, joints, message):
+    for function in (measure, at_best_cut):
+        with pytest.raises(ValueError, match=message):
+            function(scores, joints)
 
 
 def samples_of(joints, steps):

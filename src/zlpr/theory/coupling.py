@@ -22,7 +22,7 @@ def coupled_scores(scores: Tensor, joint: Tensor) -> Tensor:
         joint: shape (2,) * L.
 
     Returns:
-        Scores of shape (L,).
+        Scores of shape (L,): infinite for a label that always or never applies.
 
     Examples:
         >>> from zlpr.theory import independent, risk_minimiser
@@ -32,14 +32,16 @@ def coupled_scores(scores: Tensor, joint: Tensor) -> Tensor:
         True
     """
     joint = check_joint(joint)
+    if scores.shape != (joint.ndim,):
+        raise ValueError(f"scores have shape {tuple(scores.shape)}, expected ({joint.ndim},)")
+    scores = scores.detach().to(torch.float64)
     probability, present = joint.flatten()[:, None], label_vectors(joint.ndim)
     absent = 1 - present
-    marginal = (probability * present).sum(0)
-    phi_one = 1 / (1 + present @ (-scores).exp())[:, None]
-    phi_zero = 1 / (1 + absent @ scores.exp())[:, None]
-    given_one = (probability * present * phi_one).sum(0) / marginal
-    given_zero = (probability * absent * phi_zero).sum(0) / (1 - marginal)
-    return (marginal.logit() + (given_one / given_zero).log()) / 2
+    phi_one = 1 / (1 + torch.where(present > 0, (-scores).exp(), 0.0).sum(1, keepdim=True))
+    phi_zero = 1 / (1 + torch.where(absent > 0, scores.exp(), 0.0).sum(1, keepdim=True))
+    with_label = (probability * present * phi_one).sum(0)
+    without = (probability * absent * phi_zero).sum(0)
+    return (with_label / without).log() / 2
 
 
 def equal_marginals(

@@ -32,10 +32,18 @@ def link(labels: int, probability: float) -> LinkPoint:
     At a probability of one half the score is zero and any slope fits; the slope given is the one
     that those of nearby probabilities approach.
 
+    Args:
+        labels: how many there are, at least 1.
+        probability: of each, above 0 and below 1: at the ends the score is infinite.
+
     Examples:
         >>> round(link(1, 0.2).slope, 6), round(link(100_000, 0.2).slope, 3)
         (1.0, 2.0)
     """
+    if not (isinstance(labels, int) and labels >= 1):
+        raise ValueError(f"labels is {labels!r}, expected a whole number from 1 up")
+    if not 0 < probability < 1:
+        raise ValueError(f"probability is {probability!r}, expected one above 0 and below 1")
     score = _score(labels, probability)
     # Near one half both are rounding errors; the slope is even about it, so 1e-4 beside will do.
     beside = probability if abs(probability - 0.5) > 1e-4 else 0.5 + 1e-4
@@ -48,7 +56,7 @@ def _score(labels: int, probability: float) -> float:
     if probability == 0.5:
         return 0.0
     count, weight = _binomial(labels, probability)
-    low, high = -40.0, 40.0
+    low, high = -800.0, 800.0  # beyond the logit of any number
     for _ in range(200):  # bisection on the slope of a convex function: exact to rounding
         middle = (low + high) / 2
         if _slope(middle, count, labels - count, weight) < 0:

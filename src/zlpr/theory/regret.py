@@ -22,7 +22,7 @@ from torch import Tensor
 from zlpr.losses import registry
 from zlpr.metrics import PAPER_METRICS, info
 from zlpr.theory.hinge import rankings
-from zlpr.theory.joint import label_vectors, marginals, random_joint
+from zlpr.theory.joint import check_joint, label_vectors, marginals, random_joint
 from zlpr.theory.risk import (
     POPULATION,
     batch_loss,
@@ -105,7 +105,7 @@ def regrets(
     Args:
         losses: names of the registry.
         dependences: strengths of `random_joint`, from independent labels, 0, to strong ties, 1.
-        num_labels: labels of a population, at most 6 (all orders of the labels are tried).
+        num_labels: labels of a population, at most 6 (`rankings` tries them all).
         inputs: joints in a population.
         populations: populations for each strength, at least 2.
         seed: makes the joints.
@@ -223,6 +223,7 @@ def _batch_scores(loss: str, groups: Sequence[Sequence[Tensor]]) -> Tensor:
 
 def measure(scores: Tensor, joints: Sequence[Tensor]) -> dict[str, float]:
     """The six metrics of scores (inputs, L) cut at zero, exactly, in the paper's conventions."""
+    scores, joints = _of_population(scores, joints)
     decisions = (scores > 0).to(torch.float64)
     probabilities = torch.stack([joint.flatten() for joint in joints])
     chance = torch.stack([marginals(joint) for joint in joints])
@@ -248,6 +249,7 @@ def at_best_cut(scores: Tensor, joints: Sequence[Tensor]) -> dict[str, float]:
 
     One cut for all labels; for Macro-F1, which is a mean over labels, one for each.
     """
+    scores, joints = _of_population(scores, joints)
     probabilities = torch.stack([joint.flatten() for joint in joints])
     chance = torch.stack([marginals(joint) for joint in joints])
     cuts = torch.cat([scores.flatten(), torch.tensor([-torch.inf], dtype=scores.dtype)])
@@ -265,20 +267,69 @@ def at_best_cut(scores: Tensor, joints: Sequence[Tensor]) -> dict[str, float]:
 
 def best_possible(joints: Sequence[Tensor]) -> dict[str, float]:
     """The best reachable value of each metric, each by its own predictor."""
+    joints = _population(joints)
     labels = joints[0].ndim
+    sets = label_vectors(labels)
     probabilities = torch.stack([joint.flatten() for joint in joints])
     chance = torch.stack([marginals(joint) for joint in joints])
-    exact, f1 = (table @ probabilities.T for table in _example_values(label_vectors(labels)))
-    orders = torch.tensor(list(itertools.permutations(range(labels))), dtype=torch.float64)
-    precision, pairs = (table @ probabilities.T for table in _ranking_values(orders))
+    exact, f1 = (table @ probabilities.T for table in _example_values(sets))
+    size = sets.sum(1, keepdim=True)
+    together = torch.einsum("nm,mi,mj->nij", probabilities, sets / size.clamp(min=1), sets)
+    wrong = torch.einsum(
+        "nm,mi,mj->nij", probabilities, sets / (size * (labels - size)).clamp(min=1), 1 - sets
+    )
     return {
         "subset_accuracy": float(exact.amax(0).mean()),
         "example_f1": float(f1.amax(0).mean()),
         "micro_f1": _best_f1(chance.flatten()),
         "macro_f1": sum(_best_f1(column) for column in chance.T) / labels,
-        "average_precision": float(precision.amax(0).mean()),
-        "ranking_loss": float(pairs.amin(0).mean()),
+        "average_precision": float(_best_ranking(together, mean=True).mean()),
+        "ranking_loss": -float(_best_ranking(-wrong, mean=False).mean()),
     }
+
+
+def _population(joints: Sequence[Tensor]) -> list[Tensor]:
+    """The joints in float64, or what is wrong with them."""
+    checked = [check_joint(joint) for joint in joints]
+    if not checked:
+        raise ValueError("joints is empty; a population has at least one")
+    if len({joint.ndim for joint in checked}) > 1:
+        raise ValueError("joints: all must be of the same labels")
+    return checked
+
+
+def _of_population(scores: Tensor, joints: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
+    """Scores and joints in float64, or what is wrong with them."""
+    checked = _population(joints)
+    expected = (len(checked), checked[0].ndim)
+    if scores.shape != expected:
+        raise ValueError(f"scores have shape {tuple(scores.shape)}, expected {expected}")
+    if scores.isnan().any():
+        raise ValueError("scores have entries that are not numbers")
+    return scores.detach().to(torch.float64), checked
+
+
+def _best_ranking(cells: Tensor, *, mean: bool) -> Tensor:
+    """The most that a ranking of the labels can add up to, ties allowed, for each of N tables.
+
+    Ranked from the top, a label adds what lies between it and all that are as high or higher: the
+    last group of a set of labels adds the same in whatever order the others are.
+
+    Args:
+        cells: what label i adds for a label j that is as high or higher, shape (N, L, L).
+        mean: take a label's mean over those, not the sum.
+    """
+    sets = label_vectors(cells.shape[1])
+    codes = torch.arange(len(sets))
+    best = cells.new_zeros(len(sets), len(cells))
+    for upper in range(1, len(sets)):
+        inside = sets[upper]
+        added = (cells @ inside) * inside
+        if mean:
+            added /= inside.sum()
+        last = codes[1:][(codes[1:] & ~upper) == 0]
+        best[upper] = (best[upper - last] + sets[last] @ added.T).amax(0)
+    return best[-1]
 
 
 def _gaps(
