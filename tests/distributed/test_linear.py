@@ -1,10 +1,12 @@
 """A linear head spread over processes trains like the whole head."""
 
+import pytest
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as checkpoint
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 from torch.testing import assert_close
 
@@ -100,6 +102,31 @@ def check_batches_over_processes_too() -> None:
     assert_close(encoder.weight.grad, twin.weight.grad, rtol=1e-5, atol=1e-6)
 
 
+def check_features_that_differ_are_refused() -> None:
+    """The parts of a batch are no batch, and terms of a sum no features."""
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    torch.manual_seed(0)
+    head = ShardedLinearZLPRLoss(FEATURES, LABELS, mesh=mesh)
+    features, indices = batch(0)
+    expected = head(features, indices)
+    assert_close(head(distribute_tensor(features, mesh, [Replicate()]), indices), expected)
+    for how in (Shard(0), Shard(1), Partial()):
+        local = features if how == Partial() else distribute_tensor(features, mesh, [how])
+        if how == Partial():
+            local = DTensor.from_local(local, mesh, [how])
+        with pytest.raises(ValueError, match="features must be the same on all processes"):
+            head(local, indices)
+    halves = init_device_mesh("cpu", (2, 2), mesh_dim_names=("batch", "labels"))
+    head = ShardedLinearZLPRLoss(FEATURES, LABELS, mesh=halves["labels"])
+    part = slice(4 * halves.get_local_rank("batch"), 4 * halves.get_local_rank("batch") + 4)
+    assert_close(
+        head(distribute_tensor(features, halves, [Shard(0), Replicate()]), indices[part]),
+        head(features[part], indices[part]),
+    )
+    with pytest.raises(ValueError, match="features must be the same on all processes"):
+        head(distribute_tensor(features, halves, [Replicate(), Shard(0)]), indices[part])
+
+
 def _rows(mesh) -> slice:
     width = -(-LABELS // mesh.size())
     return slice(mesh.get_local_rank() * width, (mesh.get_local_rank() + 1) * width)
@@ -109,6 +136,7 @@ def check_all(folder: str) -> None:
     check_gradients()
     check_training(folder)
     check_batches_over_processes_too()
+    check_features_that_differ_are_refused()
 
 
 def test_slices_train_like_the_whole(tmp_path):

@@ -3,10 +3,11 @@
 import math
 
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.tensor import DTensor, Shard
+from torch.distributed.tensor import DTensor, Replicate, Shard
 
 from zlpr.distributed._slices import Group, SharedTally, Slice, slice_of
 from zlpr.losses._arguments import Weight, Weighting, check_indices
@@ -72,7 +73,9 @@ def sharded_linear_zlpr_loss(
         ... )  # doctest: +SKIP
     """
     part = Slice.of(weight, 0, first_label, group)
-    head = LinearHead(_local(features), part.local, None if bias is None else _local(bias))
+    head = LinearHead(
+        _same_on_all(features, part.group), part.local, None if bias is None else _local(bias)
+    )
     check_indices(indices, head.cells, num_labels=None)
     weighting = Weighting.check(head.cells, label_mask, label_weight, pos_weight)
     positives = Positives.from_indices(indices, part.first_label, head.weight.shape[0])
@@ -156,6 +159,22 @@ class ShardedLinearZLPRLoss(nn.Module):
         """What `print(module)` shows."""
         num_labels, in_features = self.weight.shape
         return f"in_features={in_features}, num_labels={num_labels}, processes={self.mesh.size()}"
+
+
+def _same_on_all(features: Tensor, group: dist.ProcessGroup) -> Tensor:
+    """This process's features as a plain tensor; all holders of labels must have the same."""
+    if not isinstance(features, DTensor):
+        return features
+    holders = set(dist.get_process_group_ranks(group))
+    for dim, how in enumerate(features.placements):
+        others = dist.get_process_group_ranks(features.device_mesh.get_group(dim))
+        cuts_samples = isinstance(how, Shard) and how.dim % features.dim() < features.dim() - 1
+        if how != Replicate() and (not cuts_samples or len(holders & set(others)) > 1):
+            raise ValueError(
+                "features must be the same on all processes that share the labels, got "
+                f"{features.placements}; redistribute them to Replicate() first"
+            )
+    return features.to_local()
 
 
 def _local(tensor: Tensor) -> Tensor:
