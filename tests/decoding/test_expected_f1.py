@@ -170,3 +170,14 @@ def test_bad_parameters_are_refused():
         ExpectedF1(price=float("nan"))
     with pytest.raises(ValueError, match="empty must be"):
         ExpectedF1(empty="zero")
+
+
+def test_of_tied_labels_the_first_ones_are_predicted():
+    """Not those that a processor's sort happens to leave in front."""
+    scores = np.full((1, 40), -1.0)
+    places = np.flatnonzero(np.random.default_rng(0).random(40) < 0.5)
+    scores[0, places] = 1.0
+    rule = ExpectedF1(Calibrator(link_scale=0.01, bias=-3.0), price=0.007, empty="sklearn")
+    chosen = np.flatnonzero(rule(scores)[0])
+    assert 0 < len(chosen) < len(places)
+    np.testing.assert_array_equal(chosen, places[: len(chosen)])

@@ -1,9 +1,18 @@
 import numpy as np
 import pytest
+import torch
+from scipy import sparse
 
 from zlpr import metrics
 from zlpr._errors import UserError
-from zlpr.decoding import DECISION_METRICS, FeatureCount, LabelCount, Threshold, TopK
+from zlpr.decoding import (
+    DECISION_METRICS,
+    FeatureCount,
+    FeatureThreshold,
+    LabelCount,
+    Threshold,
+    TopK,
+)
 
 
 def ranking_data(seed, samples=600, labels=10):
@@ -96,6 +105,34 @@ def test_features_are_asked_for():
         rule(scores, features=np.ones((40, 2)))
     with pytest.raises(UserError, match=r"features has shape \(39, 3\), expected \(40, columns\)"):
         rule(scores, features=np.ones((39, 3)))
+
+
+@pytest.mark.parametrize("rule", [FeatureCount, FeatureThreshold])
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, torch.from_numpy])
+@pytest.mark.parametrize("odd", [np.nan, np.inf])
+def test_features_that_are_no_numbers_are_refused(rule, form, odd):
+    true, scores = ranking_data(8, samples=40)
+    features = np.random.default_rng(0).normal(size=(40, 3))
+    fitted = rule().fit(true, scores, features=form(features))
+    features[7, 1] = odd
+    for use in (
+        lambda f: rule().fit(true, scores, features=f),
+        lambda f: fitted(scores, features=f),
+    ):
+        with pytest.raises(
+            UserError, match="features has entries that are infinite or not numbers"
+        ):
+            use(form(features))
+
+
+def test_features_may_be_in_bfloat16():
+    true, scores = ranking_data(8, samples=40)
+    features = torch.randint(0, 9, (40, 3), generator=torch.Generator().manual_seed(0))
+    rule = FeatureCount().fit(true, scores, features=features)
+    half = FeatureCount().fit(true, scores, features=features.bfloat16())
+    np.testing.assert_array_equal(
+        rule(scores, features=features), half(scores, features=features.bfloat16())
+    )
 
 
 @pytest.mark.parametrize("rule", [LabelCount, FeatureCount])

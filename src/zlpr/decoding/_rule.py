@@ -244,18 +244,33 @@ def _check_groups(groups: Any, samples: int) -> NDArray[np.int64] | None:
     return numbers
 
 
+def descending_order(values: FloatArray) -> NDArray[np.int64]:
+    """The columns of each row from its highest value down; of equal values the first one first."""
+    order = np.argsort(-values, axis=1)
+    descending = np.take_along_axis(values, order, axis=1)
+    tied = (descending[:, 1:] == descending[:, :-1]).any(axis=1)
+    # The stable sort is several times slower, and differs only where there are ties.
+    order[tied] = np.argsort(-values[tied], axis=1, kind="stable")
+    return order
+
+
 def check_features(features: Features | None, samples: int) -> Features | None:
     """Features with one row per sample; CSR stays CSR."""
     if features is None:
         return None
     if isinstance(features, torch.Tensor):
-        features = features.detach().cpu().numpy()
+        features = features.detach().cpu()
+        features = features.float() if features.dtype == torch.bfloat16 else features
+        features = features.numpy()
     if hasattr(features, "tocsr"):
         features = features.tocsr()
     elif not hasattr(features, "indptr"):
         features = np.asarray(features)
     if len(features.shape) != 2 or features.shape[0] != samples:
         raise UserError(f"features has shape {features.shape}, expected ({samples}, columns)")
+    numbers = np.asarray(features.data if hasattr(features, "indptr") else features)
+    if numbers.dtype.kind not in "biuf" or not np.isfinite(numbers).all():
+        raise UserError("features has entries that are infinite or not numbers")
     return features
 
 

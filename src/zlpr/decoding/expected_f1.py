@@ -32,6 +32,7 @@ from zlpr.decoding._rule import (
     Rule,
     Validation,
     check_number,
+    descending_order,
 )
 from zlpr.decoding._shortlist import Shortlist
 from zlpr.decoding._sweep import best_cut
@@ -189,7 +190,7 @@ def _bounded_curves(
     beyond m (2 / best - 1) cannot be the best; their entries are -inf. Curves are first made
     to a small size, then doubled for the samples that need it.
     """
-    order = np.argsort(-probabilities, axis=1)
+    order = descending_order(probabilities)
     descending = np.take_along_axis(probabilities, order, axis=1)
     labels, means = probabilities.shape[1], probabilities.sum(axis=1)
     pending, sizes = np.arange(len(probabilities)), min(labels, 8)

@@ -7,7 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zlpr._errors import UserError
-from zlpr.decoding._rule import BoolArray, Features, FloatArray, Rule, Validation
+from zlpr.decoding._rule import (
+    BoolArray,
+    Features,
+    FloatArray,
+    Rule,
+    Validation,
+    descending_order,
+)
 from zlpr.decoding._shortlist import Shortlist
 from zlpr.decoding._sweep import best_cut
 
@@ -73,11 +80,7 @@ def top_labels(scores: FloatArray, k: int) -> NDArray[np.int64]:
 
 def _ranks(scores: FloatArray) -> NDArray[np.int64]:
     """Rank of each label within its sample, 1 the highest score; ties in label order."""
-    order = np.argsort(-scores, axis=1)
-    descending = np.take_along_axis(scores, order, axis=1)
-    tied = (descending[:, 1:] == descending[:, :-1]).any(axis=1)
-    # The stable sort is several times slower, and differs only where there are ties.
-    order[tied] = np.argsort(-scores[tied], axis=1, kind="stable")
+    order = descending_order(scores)
     ranks = np.empty_like(order)
     np.put_along_axis(ranks, order, np.arange(1, scores.shape[1] + 1)[None], axis=1)
     return ranks
