@@ -15,6 +15,16 @@ def test_a_wrong_name_says_the_nearest_and_all() -> None:
         find("loss", "entirely else", {"zlpr": 1})
 
 
+def test_of_very_many_names_a_few_are_said() -> None:
+    names = [f"label {number}" for number in range(2000)]
+    assert str(unknown("label", "lable 7", names)) == (
+        "no label 'lable 7'; did you mean 'label 7'? There are 2,000, such as label 0, label 1, "
+        "label 2, label 3, label 4"
+    )
+    assert str(unknown("label", "", names)).startswith("no label ''; there are 2,000, such as")
+    assert "There are: label 0" in str(unknown("label", "lable 7", names[:50]))
+
+
 def test_case_is_no_reason_to_be_silent() -> None:
     assert "did you mean 'Movie-Name'?" in str(unknown("data set", "MOVIE-NAME", ["Movie-Name"]))
 

@@ -125,8 +125,12 @@ def folder_beside(target: Path, *, patience: float = 30.0) -> Iterator[Path]:
     Args:
         target: the folder that is to be written.
         patience: seconds to wait for another process that writes it.
+
+    Raises:
+        UserError: another process has it, or it is a mount point.
     """
     target = behind_link(target)
+    check_not_mounted(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     with locked(target, patience=patience), naming(target):
         remove_leftovers(target)
@@ -136,6 +140,19 @@ def folder_beside(target: Path, *, patience: float = 30.0) -> Iterator[Path]:
             yield beside
         finally:
             shutil.rmtree(beside, ignore_errors=True)
+
+
+def check_not_mounted(target: Path) -> None:
+    """Refuse a folder that none can take the place of, and files beside which are on another disk.
+
+    Raises:
+        UserError: it is a mount point.
+    """
+    if os.path.ismount(target):
+        raise UserError(
+            f"{target}: a disk is mounted there, which cannot be replaced; choose a folder within "
+            f"it, such as {target / 'new'}"
+        )
 
 
 def remove_leftovers(target: Path) -> None:

@@ -22,6 +22,10 @@ from zlpr._errors import UserError
 
 Entry = TypeVar("Entry")
 
+MOST_LISTED = 100
+"""So many names are all told; of more, such as a model's labels, `FEW`."""
+FEW = 5
+
 
 def find(kind: str, name: str, entries: Mapping[str, Entry]) -> Entry:
     """The entry of a name.
@@ -32,7 +36,7 @@ def find(kind: str, name: str, entries: Mapping[str, Entry]) -> Entry:
         entries: by name.
 
     Raises:
-        UserError: there is none; the message has the nearest name and all there are.
+        UserError: there is none; the message has the nearest name and those there are.
 
     Examples:
         >>> find("loss", "zplr", {"zlpr": 1, "bce": 2})
@@ -52,8 +56,11 @@ def unknown(kind: str, name: object, names: Iterable[str]) -> UserError:
     """
     known = list(names)
     near = nearest(str(name), known)
-    guess = "; there are: " if near is None else f"; did you mean {near!r}? There are: "
-    return UserError(f"no {kind} {name!r}{guess}{', '.join(known)}")
+    guess = "; there are" if near is None else f"; did you mean {near!r}? There are"
+    listed = f": {', '.join(known)}"
+    if len(known) > MOST_LISTED:
+        listed = f" {len(known):,}, such as {', '.join(known[:FEW])}"
+    return UserError(f"no {kind} {name!r}{guess}{listed}")
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:

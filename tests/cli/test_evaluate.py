@@ -301,6 +301,22 @@ def test_as_json_the_labels_are_all_unless_a_number_is_asked_for(place, capsys):
     assert listed("--worst", "0") == []
 
 
+def test_a_label_that_is_predicted_but_never_true_is_among_the_worst(place, tmp_path, capsys):
+    test, model = fitted.parts()[2], zlpr.load(place / "m")
+    predicted = np.asarray(model.decoder(model.predict_scores(test.texts))).sum(axis=0)
+    common = model.label_names[int(predicted.argmax())]
+    never = tmp_path / "never.jsonl"
+    rows = zip(test.texts, test.label_sets(), strict=True)
+    lines = [{"text": text, "labels": sorted(set(labels) - {common})} for text, labels in rows]
+    never.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert main(["evaluate", str(place / "m"), str(never), "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)["labels"]
+    found = next(row for row in listed if row["label"] == common)
+    assert (found["f1"], found["precision"], found["support"]) == (0.0, 0.0, 0)
+    assert found["predicted"] == predicted.max() > 0
+    assert all(row["f1"] == 0 for row in listed[: listed.index(found)])
+
+
 def test_flags_that_could_not_be_followed_are_refused(place, capsys):
     command = ["evaluate", str(place / "m"), str(place / "test.jsonl")]
     assert main([*command, "--propensity", "0.6", "2.6"]) == 2

@@ -1,4 +1,7 @@
+import errno
+import os
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -92,6 +95,42 @@ def test_a_failure_half_way_leaves_nothing(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space"):
         save(TICKETS, tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failure_among_the_renames_leaves_what_was_there(tmp_path, monkeypatch):
+    save(make_split(demo.make(60)), tmp_path / "t")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "t").iterdir()}
+    moved = Path.replace
+
+    def replace_all_but_one(path, place):
+        if path.name == "test.jsonl" and path.parent.suffix == ".part":
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        return moved(path, place)
+
+    monkeypatch.setattr(Path, "replace", replace_all_but_one)
+    with pytest.raises(OSError, match="No space"):
+        save(TICKETS, tmp_path / "t", overwrite=True)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "t").iterdir()} == before
+    assert [path.name for path in tmp_path.iterdir()] == ["t"]
+
+
+def test_a_folder_by_the_name_of_a_part_is_left_alone(tmp_path):
+    save(make_split(demo.make(60)), tmp_path / "t")
+    (tmp_path / "t" / "train.jsonl").unlink()
+    (tmp_path / "t" / "train.jsonl").mkdir()
+    (tmp_path / "t" / "train.jsonl" / "kept").touch()
+    with pytest.raises(UserError, match=r"train\.jsonl: a folder"):
+        save(TICKETS, tmp_path / "t", overwrite=True)
+    assert (tmp_path / "t" / "train.jsonl" / "kept").exists()
+    assert (tmp_path / "t" / "test.jsonl").exists()
+
+
+def test_a_mount_point_is_refused_before_anything_is_touched(tmp_path, monkeypatch):
+    save(make_split(demo.make(60)), tmp_path / "t")
+    monkeypatch.setattr(os.path, "ismount", lambda path: Path(path) == tmp_path / "t")
+    with pytest.raises(UserError, match=r"t: a disk is mounted there.* such as .*t/new"):
+        save(TICKETS, tmp_path / "t", overwrite=True)
+    assert len(load(tmp_path / "t")) == 60
 
 
 def test_labels_that_no_line_can_hold_are_refused(tmp_path):

@@ -405,6 +405,18 @@ def test_a_folder_that_is_protected_is_refused_before_anything_is_trained(saved,
     assert zlpr.load(saved).predict(["the app crashes"])  # still the model that was there
 
 
+def test_a_mount_point_is_refused_before_anything_is_trained(saved, tmp_path, monkeypatch):
+    for target in (saved, tmp_path / "empty"):
+        target.mkdir(exist_ok=True)
+        monkeypatch.setattr(os.path, "ismount", lambda path, at=target: path == at)
+        with (
+            pytest.raises(UserError, match="a disk is mounted there, which cannot be replaced"),
+            folder.claim_folder(target, overwrite=True),
+        ):
+            pass
+    assert zlpr.load(saved).predict(["the app crashes"])
+
+
 def test_a_previous_model_that_cannot_be_deleted_is_named(saved, monkeypatch):
     def refuse(path, ignore_errors=False):
         if not ignore_errors:

@@ -227,10 +227,11 @@ class Evaluation:
         )
 
     def worst(self, count: int | None = None) -> list[int]:
-        """Columns of the labels with samples, lowest F1 first."""
+        """Columns of the labels that samples have or are predicted, lowest F1 first."""
         f1, support = self.report.f1.tolist(), self.report.support.tolist()
-        present = [i for i in range(len(f1)) if support[i]]
-        return sorted(present, key=lambda i: (f1[i], -support[i]))[:count]
+        predicted = self.report.predicted.tolist()
+        judged = [i for i in range(len(f1)) if support[i] or predicted[i]]
+        return sorted(judged, key=lambda i: (f1[i], -support[i], -predicted[i]))[:count]
 
     def label(self, column: int) -> dict[str, Any]:
         """One label's figures."""

@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -104,11 +104,28 @@ def _whole_folder(folder: Path, overwrite: bool) -> Iterator[Path]:
                 f"{folder}: has {', '.join(strange)}, which would be read as a part of this data; "
                 "give another folder"
             )
+        for name in taken:
+            if (folder / name).is_dir():
+                raise UserError(f"{folder / name}: a folder; give another one to write to")
         folder.mkdir(exist_ok=True)
-        for name in there & _OWN - written:  # of an earlier save, which had other parts
-            (folder / name).unlink()
-        for path in beside.iterdir():
-            path.replace(folder / path.name)
+        _exchange(beside, folder, taken)
+
+
+def _exchange(beside: Path, folder: Path, earlier: Sequence[str]) -> None:
+    """Move the files of one folder to another in place of earlier ones; all of them or none."""
+    kept = beside / ".earlier"
+    moves = [(path, folder / path.name) for path in beside.iterdir()]
+    kept.mkdir()
+    moves = [*((folder / name, kept / name) for name in earlier), *moves]
+    done: list[tuple[Path, Path]] = []
+    try:
+        for source, place in moves:
+            source.replace(place)
+            done.append((source, place))
+    except OSError:
+        for source, place in reversed(done):
+            place.replace(source)
+        raise
 
 
 def _names_of_parts(folder: Path) -> list[str]:

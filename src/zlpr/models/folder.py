@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from zlpr import __version__, decoding
-from zlpr._atomic import behind_link, folder_beside, locked
+from zlpr._atomic import behind_link, check_not_mounted, folder_beside, locked
 from zlpr._counted import counted
 from zlpr._digest import file_digest
 from zlpr._errors import UserError
@@ -301,8 +301,9 @@ def _discard(previous: Path, target: Path) -> None:
 
 
 def check_writable(target: Path, *, overwrite: bool = False) -> None:
-    """Refuse a folder that is not empty: its content is somebody's, and so is a model in it."""
+    """Refuse a folder that cannot be replaced, or is not empty: its content is somebody's."""
     target = behind_link(target)
+    check_not_mounted(target)
     previous = _previous(target)
     if previous.exists() and not target.exists():
         previous.replace(target)  # a save was interrupted between its two renames
