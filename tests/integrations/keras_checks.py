@@ -143,6 +143,10 @@ def check_metrics():
     )
     doubled.reset_state()
     assert float(ops.convert_to_numpy(doubled.result())) == 0.0
+    for kind in METRICS.values():
+        unsound = kind()
+        unsound.update_state(labels[:2], np.where(np.eye(2, 5) == 1, np.nan, scores[:2]))
+        assert np.isnan(ops.convert_to_numpy(unsound.result())), kind
 
 
 def check_mistakes():
@@ -156,6 +160,8 @@ def check_mistakes():
         ours.ZLPRLoss(label_weight=[1.0, 2.0, 3.0])(scores, scores)
     with pytest.raises(ValueError, match="Dice2Loss has no pos_weight"):
         ours.Dice2Loss(pos_weight=2.0)
+    with pytest.raises(ValueError, match="ignore_value is NaN"):
+        ours.ZLPRLoss(ignore_value=float("nan"))
 
 
 def check_model():

@@ -12,6 +12,8 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import ClassifierChain
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from zlpr import UserError, decoding
@@ -57,6 +59,19 @@ def test_a_label_that_a_fold_does_not_have_costs_nothing():
     model = DecodedClassifier(KNeighborsClassifier(1), "threshold", cv=4).fit(X, rare)
     assert np.array_equal(model.predict(X), rare)
     assert (scores_of(model, X)[:, 1] == np.inf).all()
+
+
+def test_a_decoded_classifier_within_a_pipeline_is_scored_as_by_itself():
+    """Also where a label is always 1, for which its forest has one class."""
+    rare = Y.copy()
+    rare[:, 1] = 1
+    decoded = DecodedClassifier(RandomForestClassifier(5, random_state=0), "threshold", cv=3)
+    scaled = StandardScaler().fit(X)
+    within = make_pipeline(scaled, decoded).fit(X, rare)
+    alone = decoded.fit(scaled.transform(X), rare)
+    for metric in ("average_precision", "micro_f1"):
+        scorer = Scorer(metric)
+        assert scorer(within, X, rare) == scorer(alone, scaled.transform(X), rare)
 
 
 def test_the_rule_is_fitted_on_scores_of_samples_unseen():

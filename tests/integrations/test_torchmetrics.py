@@ -102,6 +102,9 @@ def test_a_threshold_is_not_rounded_to_the_scores_dtype(dtype):
 def test_a_threshold_that_is_no_number_is_refused():
     with pytest.raises(ValueError, match="threshold is NaN"):
         ours.MicroF1(1, threshold=float("nan"))
+    for threshold in ([0.0], [0.0, 1.0, 2.0], [[0.0, 1.0]]):
+        with pytest.raises(ValueError, match=r"expected a number or \(2,\)"):
+            ours.MetricSet(2, threshold=threshold)
 
 
 def test_metrics_of_two_thresholds_stay_apart_in_a_collection():

@@ -185,6 +185,7 @@ def test_label_sets_are_taken_at_the_bound_of_the_loss(folder: Path, tmp_path: P
         zlpr.losses.LogitAdjustedLoss(
             zlpr.losses.LSEPLoss(), label_counts=torch.tensor([9, 1]), num_samples=10
         ),
+        type("Mine", (zlpr.losses.LSEPLoss,), {})(),
     ],
 )
 def test_a_loss_that_only_ranks_gets_no_label_sets_without_a_rule(loss: Any) -> None:

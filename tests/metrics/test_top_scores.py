@@ -89,6 +89,17 @@ def test_label_lists_end_where_their_labels_do(indptr):
         LabelLists(np.array(indptr, dtype=np.int64), np.array([1]), 3)
 
 
+@pytest.mark.parametrize("label", [-1, 3])
+def test_label_lists_hold_labels_that_there_are(label):
+    with pytest.raises(ValueError, match="indices must lie from 0 to 2"):
+        LabelLists(np.array([0, 2]), np.array([1, label]), 3)
+
+
+def test_label_lists_do_not_fall():
+    with pytest.raises(ValueError, match="must not fall"):
+        LabelLists(np.array([0, 2, 1, 2]), np.array([0, 1]), 3)
+
+
 @pytest.mark.parametrize("cells", [1, 4, 1 << 20])
 @pytest.mark.parametrize(
     ("labels", "scores", "num_labels", "fault"),
@@ -115,6 +126,10 @@ def test_what_is_no_set_of_scores_is_refused(labels, scores, num_labels, fault, 
 def test_scores_that_are_no_matrix_are_refused():
     with pytest.raises(ValueError, match=r"scores must have shape \(samples, labels\), got \(2,\)"):
         TopScores.of([0.5, 1.0], k=1)
+    with pytest.raises(TypeError, match="masked array"):
+        TopScores.of(np.ma.masked_array([[0.5, 1.0]], mask=[[False, True]]), k=1)
+    with pytest.raises(TypeError, match="real numbers"):
+        TopScores.of(np.array([[0.5, 1j]]), k=1)
 
 
 def test_no_candidates_at_all():

@@ -8,9 +8,11 @@ import torch
 from zlpr.losses import bce_loss, zlpr_loss
 from zlpr.theory import (
     coupled_scores,
+    equal_marginals,
     expansion,
     independent,
     maxima,
+    random_joint,
     zlpr_gradient,
     zlpr_over_pairs,
 )
@@ -67,3 +69,17 @@ def test_a_label_that_always_or_never_applies_has_an_infinite_coupled_score() ->
     torch.testing.assert_close(coupled_scores(scores, joint), scores.double())
     with pytest.raises(ValueError, match=r"expected \(3,\)"):
         coupled_scores(scores[:2], joint)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: independent([1.2, 0.5]),
+        lambda: independent([math.nan]),
+        lambda: random_joint(3, 1.5, torch.Generator()),
+        lambda: equal_marginals(2.0),
+    ],
+)
+def test_what_would_be_no_distribution_is_refused(make) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(ValueError, match=r"expected (one|a number) from"):
+        make()

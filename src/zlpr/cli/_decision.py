@@ -25,8 +25,8 @@ def add_decision_arguments(parser: argparse.ArgumentParser) -> None:
         "--min-probability",
         type=float,
         metavar="P",
-        help="never predict a label with a probability below P; 0 lifts the limit that the model "
-        "was trained with",
+        help="never predict a label with a probability below P, unless another label that is "
+        "predicted stands below it; 0 lifts the limit that the model was trained with",
     )
 
 

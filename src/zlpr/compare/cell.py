@@ -58,7 +58,7 @@ CURVE_POINTS = 100
 
 @dataclass(frozen=True)
 class Place:
-    """Where and how a cell runs; none of it changes the result.
+    """Where and how a cell runs; none of it changes the result, but for how threads round sums.
 
     Attributes:
         command: the command line that asked for the comparison.

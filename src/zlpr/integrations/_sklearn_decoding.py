@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.model_selection import cross_val_predict
+from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.metaestimators import available_if
@@ -236,6 +237,9 @@ def _method(estimator: Any) -> str:
 
 def scores_of(estimator: Any, X: Any) -> NDArray[np.float64]:
     """A classifier's scores, shape (samples, labels), cut at 0: log-odds for probabilities."""
+    while isinstance(estimator, Pipeline):  # whose last step may be decoded
+        X = estimator[:-1].transform(X) if len(estimator) > 1 else X
+        estimator = estimator[-1]
     if isinstance(estimator, DecodedClassifier):  # whose classes are those of the indicator
         estimator = estimator.estimator_
     method = _method(estimator)

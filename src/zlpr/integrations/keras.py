@@ -12,6 +12,7 @@ Targets are 0 or 1, or between in the losses that take soft ones. Others are an 
 backend compiles the step and numbers cannot be looked at, a loss of NaN.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypedDict, Unpack
 
@@ -122,6 +123,8 @@ class MultiLabelLoss(keras.losses.Loss):  # type: ignore[misc]
         super().__init__(name=name, reduction=reduction, dtype=dtype)
         if pos_weight is not None and not self.has_pos_weight:
             raise ValueError(f"{type(self).__name__} has no pos_weight")
+        if ignore_value is not None and math.isnan(ignore_value):
+            raise ValueError("ignore_value is NaN, which no target equals; give unknown ones as -1")
         self.parameters = parameters
         self.label_weight, self.pos_weight = _plain(label_weight), _plain(pos_weight)
         self.ignore_value = ignore_value
@@ -378,6 +381,7 @@ class MultiLabelMetric(keras.metrics.Metric):  # type: ignore[misc]
             weight = _of_samples(scores, sample_weight, None)
         wrong = ops.logical_not(_formulas.are_labels(ops, labels, True))
         _formulas.check_labels(_KERAS, labels, wrong, True)
+        wrong = ops.logical_or(wrong, ops.isnan(scores))  # the figure is then NaN too
         weight = ops.where(ops.any(wrong, axis=-1), float("nan"), weight)
         sums = self.sums(ops.reshape(labels, flat), ops.reshape(scores, flat))
         for name, values in sums.items():  # one value per sample, or one per sample and label

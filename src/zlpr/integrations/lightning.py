@@ -53,7 +53,7 @@ class MultiLabelModule(LightningModule):  # type: ignore[misc]
 
     Logs `train_loss`, `val_loss` and the paper's metrics as `val_…` at the loss's own bound (for a
     loss that only ranks, those of scores), and as `test_…` by the fitted rule. The loss of a part
-    is the mean over its samples; of a loss that looks at the batch, over its batches.
+    is the mean over its samples; of a loss that looks at the batch, over batches by their sizes.
 
     Examples:
         >>> module = MultiLabelModule(nn.Linear(4, 3), loss="focal", loss_params={"gamma": 1.0})

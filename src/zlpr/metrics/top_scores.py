@@ -83,7 +83,11 @@ class TopScores:
             >>> TopScores.of([[0.1, 0.7, 0.7]], k=2).labels
             array([[1, 2]])
         """
+        if isinstance(scores, np.ma.MaskedArray):
+            raise TypeError("scores is a masked array, whose mask would be lost; fill it first")
         dense = np.asarray(scores)
+        if np.iscomplexobj(dense):
+            raise TypeError("scores must be real numbers, got complex ones")
         if dense.ndim != 2:
             raise ValueError(f"scores must have shape (samples, labels), got {dense.shape}")
         if k < 1:
@@ -198,6 +202,11 @@ class LabelLists:
         starts = self.indptr
         if len(starts) == 0 or starts[0] != 0 or starts[-1] != len(self.indices):
             raise ValueError(f"indptr must go from 0 to the {len(self.indices)} labels listed")
+        if (np.diff(starts) < 0).any():
+            raise ValueError("indptr must not fall from one sample to the next")
+        indices = self.indices
+        if len(indices) and (indices.min() < 0 or indices.max() >= self.num_labels):
+            raise ValueError(f"indices must lie from 0 to {self.num_labels - 1}")
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -1,9 +1,8 @@
 """Which library multiplies float32 matrices while a network runs on a processor.
 
 PyTorch leaves them to MKL, which on a processor of AMD does not use AVX-512, so that half of it
-stands idle. oneDNN goes by the instructions alone, and PyTorch calls it where
-bfloat16 is permitted in place of float32; without matrix tiles (AMX) it multiplies in float32 all
-the same.
+stands idle. oneDNN goes by the instructions alone, and PyTorch calls it where bfloat16 is permitted
+in place of float32; without matrix tiles (AMX) it multiplies in float32 all the same.
 """
 
 import contextlib

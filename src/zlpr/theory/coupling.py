@@ -57,6 +57,8 @@ def equal_marginals(
         >>> marginals(equal_marginals(0.8))
         tensor([0.5000, 0.3000, 0.2000], dtype=torch.float64)
     """
+    if not -1 <= dependence <= 1:
+        raise ValueError(f"dependence is {dependence!r}, expected a number from -1 to 1")
     first, second, third = probabilities
     both = first * second
     room = min(first, second) - both if dependence > 0 else both - max(0.0, first + second - 1)

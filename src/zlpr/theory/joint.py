@@ -54,6 +54,8 @@ def independent(probabilities: Sequence[float]) -> Tensor:
     """
     joint = torch.ones((), dtype=torch.float64)
     for probability in probabilities:
+        if not 0 <= probability <= 1:
+            raise ValueError(f"probability is {probability!r}, expected one from 0 to 1")
         pair = torch.tensor([1 - probability, probability], dtype=torch.float64)
         joint = joint[..., None] * pair
     return joint
@@ -70,6 +72,8 @@ def random_joint(num_labels: int, dependence: float, generator: torch.Generator)
         dependence: from 0, independent labels, to 1.
         generator: where the randomness comes from; equal states give equal marginals.
     """
+    if not 0 <= dependence <= 1:
+        raise ValueError(f"dependence is {dependence!r}, expected a number from 0 to 1")
     typical = torch.rand(6, num_labels, generator=generator) < 0.35
     weights = -torch.rand(6, generator=generator, dtype=torch.float64).log()
     places = typical.long() @ (2 ** torch.arange(num_labels - 1, -1, -1))

@@ -131,8 +131,9 @@ def only_ranks(loss: nn.Module) -> bool:
     inner = getattr(loss, "loss", None)
     if isinstance(inner, nn.Module):
         return only_ranks(inner)
-    kinds = map(registry.info, registry.available())
-    return any(type(loss) is kind.module and not kind.decides for kind in kinds)
+    decides = {kind.module: kind.decides for kind in map(registry.info, registry.available())}
+    # A user's own class is what it was made from, and decides where that is none of this package.
+    return not next((decides[kind] for kind in type(loss).__mro__ if kind in decides), True)
 
 
 def bound_of(loss: nn.Module) -> Tensor:
