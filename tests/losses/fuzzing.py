@@ -72,8 +72,13 @@ ROUNDED = {
     "self_adjusting_dice", "sigmoid_f1", "cross_entropy", "adaptive_threshold",
 }  # fmt: skip
 OVER_LABELS = {"dice2", "sigmoid_f1"}  # their values are the labels', not the samples'
-ZLPR_WAYS = ("zlpr (formula)", "zlpr (indices)", "zlpr (linear)")
-WAYS = (*ZLPR_WAYS, *losses.available())
+LINEAR = {
+    "zlpr (linear)": losses.linear_zlpr_loss,
+    "bce (linear)": losses.linear_bce_loss,
+    "lsep (linear)": losses.linear_lsep_loss,
+}
+FROM_INDICES = {"zlpr (indices)", *LINEAR}
+WAYS = ("zlpr (formula)", "zlpr (indices)", *LINEAR, *losses.available())
 COUNTS, SAMPLES = np.array([0, 40, 3, 25, 50, 12, 1, 30, 7, 49, 2, 20, 33, 5]), 50
 
 
@@ -114,16 +119,18 @@ def make_case(seed: int, number: int, ways: tuple[str, ...] = WAYS) -> Case:
     targets = _targets(random, rows, labels, name in HARD_ONLY)
     if way == "zlpr (formula)":  # which it takes where targets want a gradient
         targets = targets.to(torch.float64).requires_grad_()
-    if way == "zlpr (linear)":
+    if way in LINEAR:  # by a matrix of ones and zeros, which leaves no score infinite
         scores = scores.nan_to_num()
     arguments = _arguments(random, rows, labels, name)
-    if "label_mask" in arguments and random.random() < 0.3 and way != "zlpr (linear)":
+    if "label_mask" in arguments and random.random() < 0.3 and way not in LINEAR:
         scores = scores.masked_fill(~arguments["label_mask"], torch.nan)
     parameters = {
         parameter: random.choice(values).item()
         for parameter, values in PARAMETERS.get(name, {}).items()
-        if random.random() < 0.4 and way != "zlpr (linear)"  # which has no temperature
+        if random.random() < 0.4 and way not in LINEAR  # which have no temperature
     }
+    if way in LINEAR:
+        parameters["impl"] = str(random.choice(["dense", "recompute"]))
     return Case(way, scores, targets, arguments, parameters)
 
 
@@ -191,13 +198,13 @@ def compute(case: Case) -> tuple[Tensor, Tensor]:
     if losses.info(case.name).needs_label_counts:
         labels = scores.shape[1]
         options |= {"label_counts": torch.from_numpy(COUNTS[:labels]), "num_samples": SAMPLES}
-    if case.way in ("zlpr (indices)", "zlpr (linear)"):
+    if case.way in FROM_INDICES:
         indices = _indices(case.targets)
     if case.way == "zlpr (indices)":
         values = losses.sparse_zlpr_loss(scores, indices, **options)
-    elif case.way == "zlpr (linear)":
+    elif case.way in LINEAR:
         weight = torch.eye(scores.shape[1], dtype=scores.dtype)
-        values = losses.linear_zlpr_loss(scores, weight, None, indices, **options)
+        values = LINEAR[case.way](scores, weight, None, indices, **options)
     else:
         values = losses.info(case.name).function(scores, case.targets, **options)
     (gradient,) = torch.autograd.grad(values.sum(), scores, allow_unused=True)
@@ -224,7 +231,7 @@ def expect(case: Case) -> tuple[Any, Any, wide.Batch]:
 
     targets = case.targets.detach()
     y = targets.to(working) if case.targets.is_floating_point() else case.targets
-    if case.way in ("zlpr (indices)", "zlpr (linear)"):
+    if case.way in FROM_INDICES:
         y = case.targets > 0.5
     known = extended(case.arguments.get("label_mask", True))
     s = np.where(known > 0, extended(case.scores.double()), 0)
@@ -233,7 +240,7 @@ def expect(case: Case) -> tuple[Any, Any, wide.Batch]:
         for name in ("label_weight", "pos_weight")
     )
     batch = wide.Batch(np.clip(s, -limit, limit), extended(y.double()), known, w, u, limit, most)
-    options: dict[str, Any] = dict(case.parameters)
+    options: dict[str, Any] = {key: of for key, of in case.parameters.items() if key != "impl"}
     if losses.info(case.name).needs_label_counts:
         counts = COUNTS[: s.shape[1]].astype(np.longdouble)
         options |= {"counts": counts, "num_samples": SAMPLES}

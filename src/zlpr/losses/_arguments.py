@@ -43,15 +43,19 @@ class Weighting:
         label_mask: Tensor | None,
         label_weight: Weight | None,
         pos_weight: Weight | None = None,
+        *,
+        largest: float = math.inf,
     ) -> "Weighting":
-        """Check mask and weights against the scores."""
+        """Check mask and weights against the scores; larger weights count as the largest."""
         if label_mask is None and label_weight is None and pos_weight is None:
             return NO_WEIGHTING
         check_mask(scores, label_mask)
         weight, bounds = checked_weight("label_weight", label_weight, scores)
         positive, positive_bounds = checked_weight("pos_weight", pos_weight, scores)
+        if max(bounds[1], positive_bounds[1]) > largest:
+            weight, positive = at_most(weight, largest), at_most(positive, largest)
         if weight is not None and positive is not None:  # their product must be a number, too
-            most = torch.finfo(working_dtype(scores)).max / 2
+            most = min(torch.finfo(working_dtype(scores)).max / 2, largest)
             if bounds[1] * positive_bounds[1] > most:
                 positive = _held_product(positive, weight, most)
         lowest, highest = min(bounds[0], positive_bounds[0]), max(bounds[1], positive_bounds[1])
@@ -136,6 +140,13 @@ def _weight_of_labels(
     if values.requires_grad and torch.is_grad_enabled():
         raise ValueError(f"{name} gets no gradient here; detach it, or use `sparse_zlpr_loss`")
     return values.expand(cells.shape[-1]) if values.dim() == 0 else values
+
+
+def at_most(weight: Weight | None, largest: float) -> Weight | None:
+    """A weight, or the largest where it is more."""
+    if weight is None:
+        return None
+    return weight.clamp(max=largest) if isinstance(weight, Tensor) else min(weight, largest)
 
 
 def _held_product(positive: Weight, weight: Weight, most: float) -> Weight:

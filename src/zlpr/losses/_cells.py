@@ -15,6 +15,7 @@ from zlpr.losses._arguments import (
     NO_WEIGHTING,
     Weight,
     Weighting,
+    at_most,
     check_mask,
     check_scores,
     check_targets,
@@ -232,12 +233,12 @@ def _as_boolean(scores: Tensor, targets: Tensor) -> Tensor | None:
 
 def limited_weight(weight: Weight | None, dtype: torch.dtype) -> Weight | None:
     """A weight, at most what larger ones count as."""
-    if weight is None:
-        return None
-    limit = _LARGEST_WEIGHT * torch.finfo(dtype).max
-    if isinstance(weight, Tensor):
-        return weight.clamp(max=limit)
-    return min(weight, limit)
+    return at_most(weight, largest_weight(dtype))
+
+
+def largest_weight(dtype: torch.dtype) -> float:
+    """What larger weights count as."""
+    return _LARGEST_WEIGHT * torch.finfo(dtype).max
 
 
 def _product(one: Weight | None, two: Weight | None, dtype: torch.dtype) -> Weight | None:

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from zlpr.losses._arguments import Weight, Weighting
+from zlpr.losses._cells import largest_weight
 from zlpr.losses._label_sweep import BCETally, LSEPTally, ZLPRTally
 from zlpr.losses._linear_head import Impl, LinearHead, check_threshold, linear_losses
 from zlpr.losses._reduce import Reduction, reduce
@@ -178,7 +179,9 @@ def _without_threshold(
 ) -> Tensor:
     """One value per sample, by the tally of a loss or, where all scores fit, by the loss itself."""
     label_mask, label_weight, pos_weight = weights
-    weighting = Weighting.check(head.cells, label_mask, label_weight, pos_weight)
+    weighting = Weighting.check(
+        head.cells, label_mask, label_weight, pos_weight, largest=largest_weight(head.dtype)
+    )
 
     def dense(scores: Tensor) -> Tensor:
         return loss(
