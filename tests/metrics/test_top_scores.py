@@ -50,9 +50,9 @@ def test_the_highest_are_kept_and_of_ties_the_first():
     assert (kept.labels.tolist(), kept.scores.tolist()) == ([[1, 3, 2]], [[3.0, 3.0, 2.0]])
 
 
-@pytest.mark.parametrize("k", [0, -1])
+@pytest.mark.parametrize("k", [0, -1, 1.5, True])
 def test_what_is_kept_is_at_least_one_label(k):
-    with pytest.raises(ValueError, match=f"k must be at least 1, got {k}"):
+    with pytest.raises(ValueError, match=f"k must be a whole number of at least 1, got {k}"):
         TopScores.of([[1.0, 2.0, 3.0]], k)
 
 

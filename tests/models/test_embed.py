@@ -76,6 +76,46 @@ def test_another_encoder_in_its_place_is_refused(encoder: Path, tmp_path: Path) 
         zlpr.load(tmp_path / "model")
 
 
+def other_weights(encoder: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    path = encoder / "model.safetensors"
+    weights = {name: 1.5 * weight for name, weight in load_file(path).items()}
+    save_file(weights, path, metadata={"format": "pt"})
+
+
+def test_an_encoder_that_changes_before_its_first_text_is_refused(
+    encoder: Path, tmp_path: Path
+) -> None:
+    trained(encoder).save(tmp_path / "model")
+    early, late = zlpr.load(tmp_path / "model"), zlpr.load(tmp_path / "model")
+    early.prepare()
+    expected = early.predict_scores(TEXTS)
+    other_weights(encoder)
+    with pytest.raises(UserError, match="files have changed while it was in use"):
+        late.predict_scores(["a text that no cache holds"])
+    np.testing.assert_array_equal(early.predict_scores(TEXTS), expected)
+
+
+def test_an_encoder_that_changes_before_it_is_copied_is_refused(
+    encoder: Path, tmp_path: Path
+) -> None:
+    model = trained(encoder, copy_encoder=True)
+    other_weights(encoder)
+    with pytest.raises(UserError, match="files have changed while it was in use"):
+        model.save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_files_that_are_written_to_with_the_same_content_are_no_others(
+    encoder: Path, tmp_path: Path
+) -> None:
+    model = trained(encoder, copy_encoder=True)
+    for path in encoder.iterdir():
+        path.write_bytes(path.read_bytes())
+    model.save(tmp_path / "model")
+
+
 def test_a_moved_encoder_is_found_where_the_config_says(encoder: Path, tmp_path: Path) -> None:
     model = trained(encoder)
     model.save(tmp_path / "model")

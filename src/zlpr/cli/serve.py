@@ -96,6 +96,8 @@ def run(args: argparse.Namespace) -> None:
     limits = _limits(args)
     folders, data = _sort(args.folders)
     models = {name: load(folder) for name, folder in folders.items()}
+    for model in models.values():
+        model.prepare()
     with server.listen(args.host, args.port) as listening:
         reviews = {} if data is None else _reviews(models, data, args)
         service = Service(models, limits, folders)

@@ -122,7 +122,7 @@ def _exchange(beside: Path, folder: Path, earlier: Sequence[str]) -> None:
         for source, place in moves:
             source.replace(place)
             done.append((source, place))
-    except OSError:
+    except BaseException:  # an interruption, too
         for source, place in reversed(done):
             place.replace(source)
         raise

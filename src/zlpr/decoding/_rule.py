@@ -258,6 +258,8 @@ def check_features(features: Features | None, samples: int) -> Features | None:
     """Features with one row per sample; CSR stays CSR."""
     if features is None:
         return None
+    if isinstance(features, np.ma.MaskedArray):
+        raise UserError("features is a masked array, whose mask would be lost; fill it first")
     if isinstance(features, torch.Tensor):
         features = features.detach().cpu()
         features = features.float() if features.dtype == torch.bfloat16 else features

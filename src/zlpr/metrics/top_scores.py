@@ -90,8 +90,8 @@ class TopScores:
             raise TypeError("scores must be real numbers, got complex ones")
         if dense.ndim != 2:
             raise ValueError(f"scores must have shape (samples, labels), got {dense.shape}")
-        if k < 1:
-            raise ValueError(f"k must be at least 1, got {k}")
+        if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
+            raise ValueError(f"k must be a whole number of at least 1, got {k}")
         if np.isnan(dense).any():
             row, label = np.argwhere(np.isnan(dense))[0]
             raise ValueError(f"scores is NaN for sample {row}, label {label}")

@@ -92,6 +92,9 @@ class FittedModel(abc.ABC):
     def score(self, read: Any) -> NDArray[np.float32] | TopScores:
         """Scores of shape (samples, labels) of what `read` gave, or those of candidates alone."""
 
+    def prepare(self) -> None:  # noqa: B027 - most have all that they need once they are loaded
+        """Read now what the first sample would have read from the disk."""
+
     def features(self, read: Any) -> decoding.Features | None:
         """What a decoding rule may read of the samples beside their scores, (samples, columns).
 

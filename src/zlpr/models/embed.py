@@ -33,6 +33,10 @@ class EmbedModel(LinearModel):
         self.encoder = encoder
         self.copies_encoder = copies_encoder
 
+    def prepare(self) -> None:
+        """Read the encoder, as the first text would."""
+        self.encoder.prepare()
+
     def read(self, inputs: Any) -> MixedMatrix:
         """TF-IDF beside embeddings; of texts that were embedded before, these are in the cache."""
         texts = list_texts(inputs)

@@ -5,6 +5,7 @@ vectors of its tokens are pooled to one, layers on top of that, and whether the 
 length one. Any other transformers folder is pooled by the mean and brought to length one.
 """
 
+import contextlib
 import json
 import os
 import shutil
@@ -67,6 +68,7 @@ _ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "ReLU": nn.ReLU,
     "GELU": nn.GELU,
 }
+_Stamps = dict[str, tuple[int, int, int, int]]
 Watch = Callable[[NDArray[np.int64], NDArray[np.float32]], None]
 """Called with each batch: which texts, and their embeddings."""
 
@@ -218,15 +220,44 @@ class Encoder:
         self.files = EncoderFolder.read(find_encoder(name) if folder is None else folder)
         self._max_length = max_length
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
-        """The SHA-256 of the files that decide an embedding."""
-        return self.files.fingerprint()
+        """The SHA-256 of the files that decide an embedding, as they were when first looked at."""
+        return self._first_seen[1]
+
+    @cached_property
+    def _first_seen(self) -> tuple[_Stamps, str]:
+        return _stamps(self.files.files()), self.files.fingerprint()
+
+    def check_unchanged(self) -> None:
+        """Refuse files that are others than those of the fingerprint.
+
+        Raises:
+            UserError: somebody has written to them since.
+        """
+        stamps, fingerprint = self._first_seen
+        if _stamps(self.files.files()) != stamps and self.files.fingerprint() != fingerprint:
+            raise UserError(
+                f"{self.name}: the encoder's files have changed while it was in use; begin again, "
+                "and leave them as they are meanwhile"
+            )
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        """What is read within is of the fingerprint."""
+        self._first_seen  # noqa: B018 - before it is read
+        yield
+        self.check_unchanged()
+
+    def prepare(self) -> None:
+        """Read now what the first text would have read from the disk."""
+        self.tokenizer, self._layers  # noqa: B018 - the layers go where the network is
 
     @cached_property
     def network(self) -> "PreTrainedModel":
         """The transformer, in float32, on the graphics card where there is one."""
-        network = _load_network(self.files.transformer)
+        with self._reading():
+            network = _load_network(self.files.transformer)
         if not all(bool(weight.isfinite().all()) for weight in network.parameters()):
             raise UserError(f"{self.files.transformer}: a weight is not a finite number")
         return network
@@ -234,11 +265,13 @@ class Encoder:
     @cached_property
     def tokenizer(self) -> "PreTrainedTokenizerBase":
         """What makes its tokens."""
-        return load_tokenizer(str(self.files.transformer), local_files_only=True)
+        with self._reading():
+            return load_tokenizer(str(self.files.transformer), local_files_only=True)
 
     @cached_property
     def _config(self) -> Any:
-        return load_encoder_config(str(self.files.transformer))
+        with self._reading():
+            return load_encoder_config(str(self.files.transformer))
 
     @cached_property
     def max_length(self) -> int:
@@ -251,7 +284,8 @@ class Encoder:
 
     @cached_property
     def _layers(self) -> nn.Sequential:
-        return nn.Sequential(*map(_dense, self.files.layers)).to(self.network.device)
+        with self._reading():
+            return nn.Sequential(*map(_dense, self.files.layers)).to(self.network.device)
 
     @cached_property
     def width(self) -> int:
@@ -296,8 +330,20 @@ class Encoder:
         return embeddings
 
 
+def _stamps(files: Sequence[Path]) -> _Stamps:
+    """By which files that were written to are told, without reading them."""
+    found = ((path, path.stat()) for path in files)
+    return {
+        str(path): (of.st_ino, of.st_size, of.st_mtime_ns, of.st_ctime_ns) for path, of in found
+    }
+
+
 def copy_encoder(encoder: Encoder, target: Path) -> EncoderFolder:
-    """Write an encoder to a folder: its files as they are, its weights as safetensors."""
+    """Write an encoder to a folder: its files as they are, its weights as safetensors.
+
+    Raises:
+        UserError: the files are no longer those that it was read from.
+    """
     files = encoder.files
     for file in files.files():
         if file.suffix != ".bin":
@@ -308,6 +354,7 @@ def copy_encoder(encoder: Encoder, target: Path) -> EncoderFolder:
     if not weight_files(place):  # they were pickled, and a model folder holds no pickle
         with quiet():
             encoder.network.save_pretrained(place)
+    encoder.check_unchanged()
     return EncoderFolder.read(target)
 
 

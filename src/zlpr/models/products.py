@@ -54,7 +54,8 @@ class _Permission:
         with self._lock:
             self._asking -= 1
             if self._is_ours and not self._asking:
-                _onednn.matmul.fp32_precision = "none"
+                if _onednn.matmul.fp32_precision == "bf16":  # else someone has set it meanwhile
+                    _onednn.matmul.fp32_precision = "none"
                 self._is_ours = False
 
 

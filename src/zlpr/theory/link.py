@@ -40,7 +40,7 @@ def link(labels: int, probability: float) -> LinkPoint:
         >>> round(link(1, 0.2).slope, 6), round(link(100_000, 0.2).slope, 3)
         (1.0, 2.0)
     """
-    if not (isinstance(labels, int) and labels >= 1):
+    if not (type(labels) is int and labels >= 1):
         raise ValueError(f"labels is {labels!r}, expected a whole number from 1 up")
     if not 0 < probability < 1:
         raise ValueError(f"probability is {probability!r}, expected one above 0 and below 1")
