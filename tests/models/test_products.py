@@ -8,9 +8,6 @@ import torch
 
 from zlpr.models import products
 
-pytestmark = pytest.mark.skipif(
-    not hasattr(torch.backends.mkldnn, "matmul"), reason="an older PyTorch has no such setting"
-)
 AMD = {"cpu_name": "AMD EPYC", "avx512_f": True, "amx_tile": False}
 
 
@@ -87,6 +84,15 @@ def test_leaves_other_processors_to_mkl(
     monkeypatch: pytest.MonkeyPatch, change: dict[str, object]
 ) -> None:
     for _ in on(monkeypatch, AMD | change):
+        with products.quick_products():
+            assert setting() == "none"
+
+
+def test_an_older_pytorch_without_the_setting_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for _ in on(monkeypatch, AMD):
+        monkeypatch.setattr(products, "_onednn", object())
         with products.quick_products():
             assert setting() == "none"
 

@@ -68,8 +68,8 @@ class MetricSet(Metric):  # type: ignore[misc]
         super().__init__(**settings)
         if torch.as_tensor(threshold, dtype=torch.float64).isnan().any():
             raise ValueError("threshold is NaN, above which no score is")
-        if torch.as_tensor(threshold).shape not in ((), (num_labels,)):
-            shape = tuple(torch.as_tensor(threshold).shape)
+        shape = tuple(torch.as_tensor(threshold).shape)
+        if shape not in ((), (num_labels,)):
             raise ValueError(f"threshold has shape {shape}, expected a number or ({num_labels},)")
         self.num_labels, self.empty, self.ks = num_labels, empty, tuple(ks)
         self.threshold = threshold
