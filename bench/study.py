@@ -323,31 +323,6 @@ def _write_tables(
         write_text(path, text.getvalue())
 
 
-def take_over(folder: Path = TABLES) -> None:
-    """Copy to the extras what has been fine-tuned without any, where both are told the same."""
-    extras, tuned = (protocol()["part"][part] for part in ("extras", "fine-tuned"))
-    if extras["training"] != tuned["training"]:
-        return
-    alike = {data for data, most in extras["data"].items() if tuned["data"].get(data) == most}
-    rates = chosen_rates(folder)
-    wanted = {
-        (data, f"{loss}@{rates[data, loss]:g}", str(seed))
-        for data in alike
-        for loss in extras["losses"]
-        if (data, loss) in rates
-        for seed in range(extras["seeds"])
-    }
-    kept = [read_table(path) for path in tables_of("extras", folder)]
-    found = [read_table(path) for path in tables_of("fine-tuned", folder)]
-    known = {(row["data"], row["loss"], row["seed"]) for row in kept[1]}
-    for rows, sources in zip(kept, found, strict=True):
-        for row in sources:
-            key = (row["data"], row["loss"], row["seed"])
-            if key in wanted - known:
-                rows.append({**row, "part": "extras"})
-    _write_tables("extras", *kept, folder)
-
-
 def chosen_rates(folder: Path = TABLES) -> dict[tuple[str, str], float]:
     """The learning rate of each set and loss, once each was tried with the first seed.
 
@@ -394,8 +369,6 @@ def _missing(
 ) -> list[Cell]:
     """The cells of a part that neither the CSV nor the folder has, in the order to run them."""
     export(part, read_records(folder.runs)[0], args.tables)
-    if part == "extras":
-        take_over(args.tables)
     rows = read_table(tables_of(part, args.tables)[1])
     known = {(row["data"], row["model"], row["loss"], row["seed"]) for row in rows}
     rates = chosen_rates(args.tables) if part in ("fine-tuned", "extras") else {}

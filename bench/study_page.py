@@ -562,6 +562,7 @@ def _methods(parts: Mapping[str, Part], plan: Mapping[str, Any]) -> Iterator[str
         "goemotions": f"{tuned_on['goemotions']:,}",
         "titles": f"{tuned_on['arxiv6-title']:,}",
         "chinese": f"{tuned_on['duee']:,}",
+        "extras": f"{max(plan['part']['extras']['data'].values()):,}",
         **{name: f"{plan[name]:,}" for name in ("max_samples", "seeds_of_small", "small", "seeds")},
     }
     text = METHODS.read_text(encoding="utf-8")

@@ -105,36 +105,3 @@ def test_a_learning_rate_is_chosen_once_all_were_tried_on_validation(tmp_path):
         path.write_text("\n".join(lines) + "\n")
         known = study.chosen_rates(tmp_path)
         assert known == ({("duee", "zlpr"): rates[1]} if place == len(rates) - 1 else {})
-
-
-def test_extras_take_over_what_was_fine_tuned_without_any(tmp_path):
-    plan = study.protocol()["part"]
-    rates, data = plan["fine-tuned"]["learning_rates"], next(iter(plan["extras"]["data"]))
-    figures, cells = [], []
-    for place, rate in enumerate(rates):
-        for seed in range(3 if place == 1 else 1):
-            key = {"part": "fine-tuned", "data": data, "model": "hf", "seed": str(seed)}
-            key["loss"] = f"zlpr@{rate:g}"
-            figures.append(key | {"decision": "own bound", "micro_f1": str(place)})
-            cells.append(key | {"validation_f1": str((50, 60, 40)[place])})
-    study._write_tables("fine-tuned", figures, cells, tmp_path)
-    for _ in range(2):  # a second time there is nothing left to take
-        study.take_over(tmp_path)
-        taken, about = (study.read_table(path) for path in study.tables_of("extras", tmp_path))
-        assert [(row["loss"], row["seed"]) for row in about] == [
-            (f"zlpr@{rates[1]:g}", seed) for seed in "012"
-        ]
-        assert {row["part"] for row in taken + about} == {"extras"}
-        assert [row["micro_f1"] for row in taken] == ["1"] * 3
-
-
-def test_extras_take_nothing_over_that_was_trained_otherwise(tmp_path, monkeypatch):
-    plan = study.protocol()
-    plan["part"]["extras"]["training"] = {"epochs": 9}
-    monkeypatch.setattr(study, "protocol", lambda: plan)
-    row = {"part": "fine-tuned", "data": "brighter-chn", "model": "hf", "seed": "0"}
-    rates = plan["part"]["fine-tuned"]["learning_rates"]
-    rows = [row | {"loss": f"zlpr@{rate:g}", "validation_f1": "1"} for rate in rates]
-    study._write_tables("fine-tuned", [], rows, tmp_path)
-    study.take_over(tmp_path)
-    assert not study.read_table(study.tables_of("extras", tmp_path)[1])
