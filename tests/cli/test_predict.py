@@ -304,6 +304,16 @@ def test_input_of_another_encoding_is_one_line(folder):
     assert b"Traceback" not in done.stderr
 
 
+def test_input_of_two_bytes_a_letter_is_one_line(folder, capsys, monkeypatch):
+    given = "refund\nlog in\n".encode("utf-16-le")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given)))
+    assert main(["predict", folder]) == 2
+    said = capsys.readouterr()
+    assert "standard input: this is UTF-16 without its mark" in said.err
+    assert "--encoding 'utf-16-le'" in said.err
+    assert not said.out
+
+
 @pytest.mark.parametrize("given", [b"\xef\xbb\xbfrefund\nlog in\n", b"refund\rlog\nin\r\n"])
 def test_lines_of_standard_input_are_those_of_a_file(folder, tmp_path, capsys, monkeypatch, given):
     (tmp_path / "some.txt").write_bytes(given)

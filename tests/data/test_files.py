@@ -92,6 +92,15 @@ def test_utf_16_without_its_name_is_called_by_its_name(tmp_path, encoding):
         read(path)
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_without_its_mark_is_no_text_of_nuls(tmp_path, encoding):
+    path = tmp_path / "data.csv"
+    path.write_bytes("text,labels\nété,b\n".encode(encoding))
+    with pytest.raises(UserError, match=f"this is UTF-16 without its mark.*encoding='{encoding}'"):
+        read(path)
+    assert read(path, encoding=encoding).texts == ["été"]
+
+
 def test_no_such_encoding(tmp_path):
     path = tmp_path / "data.csv"
     path.write_text("text,labels\na,b\n")

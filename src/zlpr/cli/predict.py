@@ -275,7 +275,7 @@ def _lines_of_input(encoding: str) -> Iterator[str]:
 
     Bytes of another encoding are the user's mistake.
     """
-    from zlpr.data.files import check_encoding
+    from zlpr.data.files import check_encoding, check_not_utf16
 
     check_encoding("standard input", encoding)
     if isinstance(sys.stdin, io.TextIOWrapper):
@@ -283,6 +283,8 @@ def _lines_of_input(encoding: str) -> Iterator[str]:
     try:
         for place, line in enumerate(sys.stdin):
             text = line.removesuffix("\n").removesuffix("\r")
+            if place == 0:
+                check_not_utf16("standard input", text)
             yield text if place else text.removeprefix("\ufeff")
     except UnicodeError as fault:
         reason = fault.reason if isinstance(fault, UnicodeDecodeError) else fault

@@ -21,6 +21,7 @@ MAX_LINE = 32 * 1024 * 1024
 
 _CHUNK = 1 << 18
 _LONGEST_MARK = 6  # bytes by which a compression is known
+_LOOKED_AT = 1000  # bytes in which letters of two bytes show
 _LONGEST_NAME = 200
 
 
@@ -220,6 +221,23 @@ def _refuse_strangers(path: Path, chunk: bytes, encoding: str) -> None:
             raise UserError(
                 f"{path}: this is {name.upper()}, not UTF-8; name it: encoding={name!r}"
             )
+    check_not_utf16(path, chunk[:_LOOKED_AT].decode("latin-1"))
+
+
+def check_not_utf16(name: object, start: str) -> None:
+    """Refuse text that has a NUL beside almost every letter: UTF-16 without a mark, read as UTF-8.
+
+    Args:
+        name: of the file, for the message.
+        start: the first of its characters.
+    """
+    ends = start[::2].count("\0"), start[1::2].count("\0")
+    if max(ends) > len(start) // 4:
+        found = "utf-16-be" if ends[0] > ends[1] else "utf-16-le"
+        raise UserError(
+            f"{name}: this is {found[:6].upper()} without its mark, not UTF-8; name it: "
+            f"encoding={found!r}"
+        )
 
 
 def _encoding_error(
