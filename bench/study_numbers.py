@@ -1,7 +1,8 @@
 """What the study's CSV says: what has run of each part, who leads by how much, and how surely."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from bench import study
 from zlpr import metrics
 from zlpr.compare.practical import Effect, Verdict, effect, over_sets
 from zlpr.compare.results import Column, Contest, DecodingName, Results
-from zlpr.compare.statistics import MIN_DATASETS, smallest_lead
+from zlpr.compare.statistics import ALPHA, MIN_DATASETS, holm, printed, smallest_lead
 from zlpr.metrics import PAPER_METRICS, MetricInfo
 
 PARTS = {
@@ -29,9 +30,6 @@ CHOSEN = "*"
 """Behind the name of a loss whose parameter was chosen."""
 
 FIVE = ("zlpr", "bce", "focal", "dice1", "dice2")
-SURE = 0.95
-"""From here on a verdict is called clear."""
-
 METRICS: tuple[MetricInfo, ...] = tuple(metrics.info(name) for name in PAPER_METRICS)
 DECIDED = tuple(metric for metric in METRICS if metric.needs_decision)
 
@@ -178,34 +176,23 @@ def duel(part: Part, ours: str, theirs: str, column: Column) -> Duel | None:
 
 def lead_on(
     part: Part, contest: Contest, ours: str, theirs: str, column: Column
-) -> tuple[float, float] | None:
-    """The mean lead on one set, and half of its interval over seeds; None without pairs."""
+) -> tuple[float, float | None] | None:
+    """The mean lead on one set, and half of its interval over seeds; None without pairs.
+
+    The half is None where all seeds differ alike, which leaves nothing to measure chance by.
+    """
     a, b = (part.results.get(contest, loss, column) for loss in (ours, theirs))
     shared = sorted(set(a) & set(b))
     if not shared:
         return None
     half = smallest_lead(a, b, part.results.test_share(contest, shared))
     mean = float(np.mean([a[seed] - b[seed] for seed in shared]))
-    return column.metric.sign * mean, 0.0 if half is None else half
+    return column.metric.sign * mean, half
 
 
 def tuned(part: Part, loss: str) -> str:
     """The loss with its parameter chosen, or as it is where it has none."""
     return loss + CHOSEN if loss + CHOSEN in part.results.losses else loss
-
-
-def detectable(part: Part, contest: Contest, column: Column) -> float | None:
-    """The smallest difference from ZLPR that a set's seeds could tell, a median over losses."""
-    ours = part.results.get(contest, tuned(part, "zlpr"), column)
-    leads = []
-    for loss in part.losses:
-        theirs = part.results.get(contest, tuned(part, loss), column)
-        if loss != "zlpr" and set(ours) & set(theirs):
-            share = part.results.test_share(contest, sorted(set(ours) & set(theirs)))
-            lead = smallest_lead(ours, theirs, share)
-            if lead is not None:
-                leads.append(lead)
-    return float(np.median(leads)) if leads else None
 
 
 def mean_of(part: Part, loss: str, column: Column) -> float | None:
@@ -216,34 +203,82 @@ def mean_of(part: Part, loss: str, column: Column) -> float | None:
     return float(np.mean([np.mean(list(values.values())) for values in found]))
 
 
-def effects(part: Part) -> dict[str, dict[str, float]]:
-    """Points of each metric that hang on the loss, on its parameter, and on the decision.
+@dataclass(frozen=True)
+class Moved:
+    """What one choice comes to while all others are held.
 
-    Loss: the mean distance between two of the paper's five, with their parameters chosen and one
-    threshold. Parameter: what choosing it adds at the own bound, mean over the five. Decision: what
-    the chosen rule adds to the own bound, mean over the five without a choice. What a part has not
-    run is left out.
+    Attributes:
+        cause: what is chosen otherwise.
+        held: how the sets are decided meanwhile, or from which decision to which.
+        by_metric: fractions, by the metric's name.
     """
-    found: dict[str, dict[str, float]] = {}
-    for metric in DECIDED:
-        own, cut, rule = (Column(metric, code) for code in CODES.values())
-        five = [loss for loss in FIVE if loss in part.losses]
-        pairs = [
-            abs(difference)
-            for i, one in enumerate(five)
-            for other in five[i + 1 :]
-            if (made := duel(part, tuned(part, one), tuned(part, other), cut)) is not None
-            for difference in made.by_set.values()
+
+    cause: str
+    held: str
+    by_metric: Mapping[str, float]
+
+
+LOSS, PARAMETER, DECISION = "another loss", "its parameter chosen", "another decision"
+
+
+def effects(part: Part) -> list[Moved]:
+    """What the loss, its parameter and the decision come to, each with the others held.
+
+    Loss: the mean distance between two of the paper's five, with their parameters chosen, chance
+    and all. Parameter: what choosing it adds, mean over the five. Decision: what the next one adds
+    to the one before it, mean over the five with their parameters chosen. What a part has not run
+    is left out.
+    """
+    five = [loss for loss in FIVE if loss in part.losses]
+    pairs = [(one, other) for i, one in enumerate(five) for other in five[i + 1 :]]
+    moved = []
+    for words, code in CODES.items():
+        columns = [Column(metric, code) for metric in DECIDED]
+        apart = [
+            [_distance(part, tuned(part, one), tuned(part, other), column) for one, other in pairs]
+            for column in columns
         ]
-        parameter = [_gain(part, loss, loss + CHOSEN, own, own) for loss in five]
-        decision = [_gain(part, loss, loss, own, rule) for loss in five]
-        causes = {
-            "another loss": pairs,
-            "its parameter chosen": [x for x in parameter if x is not None],
-            "another decision": [x for x in decision if x is not None],
-        }
-        found[metric.name] = {cause: float(np.mean(xs)) for cause, xs in causes.items() if xs}
-    return found
+        moved.append(Moved(LOSS, words, _means(columns, apart)))
+    for words, code in CODES.items():
+        columns = [Column(metric, code) for metric in DECIDED]
+        gains = [
+            [_gain(part, loss, loss + CHOSEN, column, column) for loss in five]
+            for column in columns
+        ]
+        moved.append(Moved(PARAMETER, words, _means(columns, gains)))
+    for (before, one), (after, other) in pairwise(CODES.items()):
+        columns = [Column(metric, one) for metric in DECIDED]
+        gains = [
+            [
+                _gain(
+                    part,
+                    tuned(part, loss),
+                    tuned(part, loss),
+                    column,
+                    replace(column, decoding=other),
+                )
+                for loss in five
+            ]
+            for column in columns
+        ]
+        moved.append(Moved(DECISION, f"{before} → {after}", _means(columns, gains)))
+    return [one for one in moved if len(one.by_metric) == len(DECIDED)]
+
+
+def _means(columns: Sequence[Column], values: Sequence[Sequence[float | None]]) -> dict[str, float]:
+    """The mean of what is known, for each metric of which something is."""
+    known = [[x for x in of_column if x is not None] for of_column in values]
+    return {
+        column.metric.name: float(np.mean(found))
+        for column, found in zip(columns, known, strict=True)
+        if found
+    }
+
+
+def _distance(part: Part, one: str, other: str, column: Column) -> float | None:
+    """How far two losses are apart, mean over the sets."""
+    made = duel(part, one, other, column)
+    return None if made is None else float(np.mean(np.abs(list(made.by_set.values()))))
 
 
 def _gain(part: Part, before: str, after: str, one: Column, other: Column) -> float | None:
@@ -266,16 +301,16 @@ def sets_of_both(before: Part, after: Part) -> tuple[str, ...]:
     return tuple(data for data in after.sets if data in before.sets and data not in other)
 
 
-def features_gain(before: Part, after: Part) -> dict[str, float]:
-    """What another model adds to each metric by the chosen rule, mean over the five and the sets.
+def features_gain(before: Part, after: Part) -> dict[str, dict[str, float]]:
+    """What another model adds on each set to each metric by the chosen rule, mean over the five.
 
     The losses have their parameters chosen where they do in both parts.
     """
-    found = {}
+    found: dict[str, dict[str, float]] = {}
     for metric in METRICS:
         column = Column(metric, "fitted" if metric.needs_decision else "own")
-        gains = []
         for data in sets_of_both(before, after):
+            gains = []
             for loss in FIVE:
                 alike = tuned(before, loss) == tuned(after, loss)
                 a, b = (
@@ -287,49 +322,159 @@ def features_gain(before: Part, after: Part) -> dict[str, float]:
                 shared = sorted(set(a) & set(b))
                 if shared:
                     gains.append(metric.sign * np.mean([b[seed] - a[seed] for seed in shared]))
-        if gains:
-            found[metric.name] = float(np.mean(gains))
+            if gains:
+                found.setdefault(metric.name, {})[data] = float(np.mean(gains))
     return found
 
 
-CLAIMS = (
-    ("ZLPR has the best subset accuracy of the five losses that decide", "subset_accuracy", "zlpr"),
-    ("ZLPR has the best average precision of the five", "average_precision", "zlpr"),
-    ("ZLPR has the best ranking loss of the five", "ranking_loss", "zlpr"),
-    ("DL2 (dice2) has the best example F1 of the five", "example_f1", "dice2"),
-    ("DL2 (dice2) has the best Micro-F1 of the five", "micro_f1", "dice2"),
-    ("DL2 (dice2) has the best Macro-F1 of the five", "macro_f1", "dice2"),
-)
-"""What the paper's tables say, at the own bound and with the losses as they are."""
+@dataclass(frozen=True)
+class Tally:
+    """How often the intervals of single sets leave out 0, of how many."""
+
+    ahead: int
+    behind: int
+    of: int
 
 
-def judge_claim(part: Part, metric: str, champion: str, *, chosen: bool) -> str:
-    """What becomes of a claim that one of the five is best at the own bound.
-
-    Where a part does not have all of them, which ones it lacks.
-    """
-    if not part.sets or champion not in part.losses:
-        return "not run"
-    lacking = ", ".join(loss for loss in FIVE if loss not in part.losses)
-    found = _judge_among_those_run(part, metric, champion, chosen=chosen)
-    return f"{found}, without {lacking}" if lacking else found
-
-
-def _judge_among_those_run(part: Part, metric: str, champion: str, *, chosen: bool) -> str:
-    column = Column(metrics.info(metric), "own")
-    name = tuned(part, champion) if chosen else champion
-    duels = [
-        duel(part, name, tuned(part, rival) if chosen else rival, column)
-        for rival in FIVE
-        if rival != champion and rival in part.losses
+def tally_on_sets(part: Part, ours: str, theirs: str) -> Tally:
+    """Over all sets, decided metrics and decisions; chance alone leaves out 0 once in twenty."""
+    leads = [
+        lead_on(part, contest, ours, theirs, Column(metric, code))
+        for contest in part.results.contests
+        for metric in DECIDED
+        for code in CODES.values()
     ]
-    known = [made for made in duels if made is not None]
-    if any(made.verdict is not None and made.verdict.worse >= SURE for made in known):
-        return "contradicted"
-    if all(made.verdict is not None and made.verdict.better >= SURE for made in known):
-        return "holds"
-    found = "holds in direction" if all(made.size.mean > 0 for made in known) else "not seen"
-    if len(part.sets) >= MIN_DATASETS:
-        return found
-    first = sum(all(made.by_set.get(data, 0.0) > 0 for made in known) for data in part.sets)
-    return f"{found}: first on {first} of {len(part.sets)} sets"
+    known = [(mean, half) for mean, half in filter(None, leads) if half is not None]
+    ahead = sum(mean > half for mean, half in known)
+    behind = sum(mean < -half for mean, half in known)
+    return Tally(ahead, behind, len(known))
+
+
+def sources(part: Part, plan: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The sets by where they come from: those of one source are no independent evidence."""
+    found: dict[str, list[str]] = {}
+    for entry in plan["data"]:
+        if entry["name"] in part.sets:
+            found.setdefault(entry.get("source", entry["name"]), []).append(entry["name"])
+    return found
+
+
+def by_source(made: Duel, plan: Mapping[str, Any], part: Part) -> Effect:
+    """How large a difference is where the sets of one source count as one, their mean."""
+    found = sources(part, plan).values()
+    means = [float(np.mean([made.by_set[x] for x in sets if x in made.by_set])) for sets in found]
+    return effect(means)
+
+
+def told_after_correction(duels: Sequence[Duel]) -> int:
+    """How many mean differences over sets differ from 0 with Holm's correction for all of them."""
+    from scipy import stats
+
+    p_values = [
+        float(stats.ttest_1samp(list(made.by_set.values()), 0).pvalue)
+        for made in duels
+        if len(made.by_set) > 1
+    ]
+    return sum(p <= ALPHA for p in holm(p_values))
+
+
+@dataclass(frozen=True)
+class Claim:
+    """That a loss is the most often best by a metric, as the paper's summary counts.
+
+    Attributes:
+        words: of the claim.
+        metric: by its name.
+        champion: the loss that is said to be best.
+        rivals: what it is compared with.
+        published: how often it is best in the paper's tables, of how many.
+    """
+
+    words: str
+    metric: str
+    champion: str
+    rivals: tuple[str, ...]
+    published: str
+
+
+RANKING = ("ranking", "warp", "bp_mll", "lsep")
+"""Losses that only rank, which the paper compares on its Chinese sets."""
+
+CLAIMS = (
+    Claim("ZLPR: subset accuracy", "subset_accuracy", "zlpr", FIVE, "16 of 22"),
+    Claim("ZLPR: average precision", "average_precision", "zlpr", FIVE, "13 of 22"),
+    Claim("ZLPR: ranking loss", "ranking_loss", "zlpr", FIVE, "18 of 22"),
+    Claim("DL2 (dice2): example F1", "example_f1", "dice2", FIVE, "10 of 22"),
+    Claim("DL2 (dice2): Micro-F1", "micro_f1", "dice2", FIVE, "13 of 22"),
+    Claim(
+        "ZLPR: average precision, losses that only rank beside the five",
+        *("average_precision", "zlpr", FIVE + RANKING, "6 of 6"),
+    ),
+    Claim(
+        "ZLPR: ranking loss, losses that only rank beside the five",
+        *("ranking_loss", "zlpr", FIVE + RANKING, "4 of 6"),
+    ),
+)
+"""What the paper's summary says, at the own bound and with the losses as they are."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What became of a claim.
+
+    Attributes:
+        verdict: holds, in direction, contradicted or not seen.
+        firsts: on how many sets each loss is best, as printed; a tie counts for each.
+        sets: how many there are.
+    """
+
+    verdict: str
+    firsts: Mapping[str, int]
+    sets: int
+
+
+def judge_claim(part: Part, claim: Claim, *, chosen: bool) -> Judged | None:
+    """What becomes of a claim, among its losses that the part has; None without the champion.
+
+    It holds where the champion is best on the most sets and ahead of every rival by more than
+    chance, over sets; is contradicted where another is best on the most and one is ahead of it by
+    more than chance; holds in direction where the champion is best on the most sets and no rival
+    is so ahead. Fewer than `MIN_DATASETS` sets show no more than a direction.
+    """
+    losses = [loss for loss in claim.rivals if loss in part.losses]
+    if not part.sets or claim.champion not in losses:
+        return None
+    column = Column(metrics.info(claim.metric), "own")
+    named = {loss: tuned(part, loss) if chosen else loss for loss in losses}
+    firsts = _firsts(part, named, column)
+    most = all(firsts[claim.champion] > firsts[loss] for loss in losses if loss != claim.champion)
+    leads = [
+        made.size
+        for loss in losses
+        if loss != claim.champion
+        and (made := duel(part, named[claim.champion], named[loss], column)) is not None
+    ]
+    if len(part.sets) < MIN_DATASETS:
+        return Judged("in direction" if most else "not seen", firsts, len(part.sets))
+    ahead = all(size.half is not None and size.mean > size.half for size in leads)
+    behind = any(size.half is not None and size.mean < -size.half for size in leads)
+    if most and not behind:
+        verdict = "holds" if ahead else "in direction"
+    else:
+        verdict = "contradicted" if behind and not most else "not seen"
+    return Judged(verdict, firsts, len(part.sets))
+
+
+def _firsts(part: Part, named: Mapping[str, str], column: Column) -> dict[str, int]:
+    """On how many sets each loss has the best mean, to the decimals that a table prints."""
+    firsts = dict.fromkeys(named, 0)
+    for contest in part.results.contests:
+        found = {x: part.results.get(contest, label, column) for x, label in named.items()}
+        means = {
+            loss: column.metric.sign * printed(float(np.mean(list(values.values()))))
+            for loss, values in found.items()
+            if values
+        }
+        for loss, mean in means.items():
+            firsts[loss] += mean == max(means.values())
+    return firsts

@@ -13,19 +13,22 @@ from zlpr import metrics
 from zlpr.compare.results import Column, DecodingName
 
 TUNED = ("zlpr" + CHOSEN, "bce" + CHOSEN)
+LSEP = ("zlpr" + CHOSEN, "lsep" + CHOSEN)
 
 
 def quotes(tables: Path = study.TABLES) -> Iterator[tuple[str, str]]:
     """Pages, and what they say."""
     part = read_part("linear", tables, study.protocol())
     sets = len(part.sets)
+    leads = [
+        f"{_lead(part, 'subset_accuracy', decision)} points of subset accuracy and "
+        f"{_lead(part, 'micro_f1', decision)} of Micro-F1"
+        for decision in ("threshold", "fitted")
+    ]
     yield (
         "README.md",
-        f"Against BCE over {sets} sets, both with the best of five weights for their positives: "
-        f"{_pair(part, 'subset_accuracy', 'threshold')} % subset accuracy and "
-        f"{_pair(part, 'micro_f1', 'threshold')} % Micro-F1 with one fitted threshold, "
-        f"{_pair(part, 'subset_accuracy', 'fitted')} % and {_pair(part, 'micro_f1', 'fitted')} % "
-        "with the chosen rule",
+        f"ZLPR minus BCE over {sets} sets, both with the best of five weights for their positives: "
+        f"{leads[0]} with one fitted threshold, {leads[1]} with the chosen rule",
     )
     yield (
         "docs/why-not-bce.md",
@@ -40,6 +43,20 @@ def quotes(tables: Path = study.TABLES) -> Iterator[tuple[str, str]]:
         f"Cut at zero they differ by {_lead(part, 'subset_accuracy', 'own')} points of subset "
         f"accuracy, by one fitted threshold by {_lead(part, 'subset_accuracy', 'threshold')}, by "
         f"the chosen rule by {_lead(part, 'subset_accuracy', 'fitted')}",
+    )
+    with_one, with_rule = (_lead(part, "subset_accuracy", x) for x in ("threshold", "fitted"))
+    powerset = _lead(part, "subset_accuracy", "own", ("powerset", TUNED[0]))
+    yield (
+        "docs/guides/choosing.md",
+        f"on {sets} data sets ZLPR minus BCE is {with_one} points with one threshold and "
+        f"{with_rule} with the chosen rule; cut at their own bounds, powerset minus ZLPR is "
+        f"{powerset}",
+    )
+    bce, lsep = (_lead(part, "average_precision", "own", x) for x in (TUNED, LSEP))
+    yield (
+        "docs/guides/choosing.md",
+        f"on {sets} data sets ZLPR minus BCE is {bce} points of average precision, ZLPR minus LSEP "
+        f"{lsep}",
     )
     empty = _empty(tables, part)
     yield (
