@@ -18,7 +18,7 @@ from zlpr.data import (
     report_split,
     save_split,
 )
-from zlpr.data.splits import usual_method
+from zlpr.data.splits import units_of, usual_method
 
 METHODS = ["random", "stratified"]
 
@@ -184,6 +184,27 @@ def test_samples_without_a_group_stand_for_themselves(by):
     assert all(len(set(split[i::30])) == 1 for i in range(0, 30, 2))
     if by == "content":  # one text in two parts would give the answer away
         assert (alone[0::2] == alone[1::2]).all()
+
+
+@pytest.mark.parametrize("groups", [None, ["", "one", "one", "", "two", ""]])
+def test_what_a_split_keeps_together_is_a_unit(groups):
+    """Of groups where there are some, else of equal content, across the parts of a data set."""
+    texts = ["x", "y", "x", "x", "y", "z"]
+    data = Dataset.from_label_sets([{"a"}] * 6, texts=texts)
+    data = data if groups is None else replace(data, groups=groups)
+    expected = [0, 1, 0, 0, 1, 2] if groups is None else [0, 1, 1, 0, 2, 3]
+    assert units_of(data).tolist() == expected
+    assert units_of(data.select(range(2)), data.select(range(2, 6))).tolist() == expected
+    for seed in range(20):
+        split = make_split(data, seed=seed).split
+        for unit in set(expected):
+            assert len(set(split[np.array(expected) == unit])) == 1
+
+
+def test_a_part_without_groups_beside_one_that_has_some_stands_for_itself():
+    texts = Dataset.from_label_sets([{"a"}] * 3, texts=["x", "x", "y"])
+    grouped = replace(texts, groups=["one", "one", ""])
+    assert units_of(grouped, texts).tolist() == [0, 0, 1, 2, 2, 1]
 
 
 def test_a_split_by_group_needs_groups():

@@ -126,14 +126,16 @@ def test_no_sample_of_folds_has_been_seen_with_its_own_set(bert: Path) -> None:
     assert result.probabilities.log_loss == held.log_loss
 
 
-def test_folds_of_one_sample_leave_each_out_in_turn(bert: Path) -> None:
+@pytest.mark.parametrize("size", [1, 3])
+def test_folds_of_one_sample_or_group_leave_each_out_in_turn(bert: Path, size: int) -> None:
     settings = {"regularisation": 0.5, "embedding_scale": 1.0, "loss": "bce"}
-    both = TRAIN.select(range(12))
+    groups = [f"case {row // size}" for row in range(12)]
+    both = replace(TRAIN.select(range(12)), groups=groups)
     train, validation = both.select(range(9)), both.select(range(9, 12))
     config = TrainingConfig(model=f"embed:{bert}", folds=99, **settings)
     features = embed_parts(train, validation, config)
     layer = fit_layer_in_folds(train, validation, config, features, 99)
-    kept = [row for row in range(12) if row != 4]
+    kept = [row for row in range(12) if groups[row] != groups[4]]
     matrix = features.at(1.0).both
     solver = choose_solver(matrix[kept], both.labels[kept], config)
     weight, bias = solver.model(solver.solve(solver.start(), 0.5).parameters)
@@ -163,26 +165,20 @@ def test_what_is_wrong_with_an_encoder_is_known_before_any_data(bert: Path, tmp_
     assert trainer.fingerprint(f"embed:{bert}")
 
 
-def test_samples_of_a_group_are_left_out_together(
-    bert: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    groups = ["a", "", "b", "a", "", "b", "c"] * 3
-    fold = cross_fitting.assign_folds(len(groups), 3, 0, groups)
-    for group in "abc":
-        assert len({fold[row] for row, own in enumerate(groups) if own == group}) == 1
-    assert len({fold[row] for row, own in enumerate(groups) if not own}) == 3
-    with pytest.raises(UserError, match="all samples are of one group"):
-        cross_fitting.assign_folds(2, 2, 0, ["a", "a"])
-    seen = []
+def test_samples_of_a_unit_are_left_out_together() -> None:
+    units = np.array([0, 1, 2, 0, 3, 2, 4] * 3)
+    fold = cross_fitting.assign_folds(units, 3, 0)
+    assert all(len(set(fold[units == unit])) == 1 for unit in range(5))
+    assert set(fold) == {0, 1, 2}
+    with pytest.raises(UserError, match="all samples are of one group or copies of one sample"):
+        cross_fitting.assign_folds(np.array([0, 0]), 2, 0)
 
-    def spy(samples: int, folds: int, seed: int, groups: Any = None) -> Any:
-        seen.append(groups)
-        return assign(samples, folds, seed, groups)
 
-    assign = cross_fitting.assign_folds
-    monkeypatch.setattr(cross_fitting, "assign_folds", spy)
-    train = replace(TRAIN.select(range(40)), groups=[f"g{row // 4}" for row in range(40)])
-    validation = replace(VALIDATION.select(range(8)), groups=["h"] * 8)
-    config = TrainingConfig(model=f"embed:{bert}", regularisation=1.0, embedding_scale=0.5, folds=2)
-    fit_layer_in_folds(train, validation, config, embed_parts(train, validation, config), 2)
-    assert seen == [[*train.groups, *validation.groups]]
+def test_copies_are_scored_by_a_fit_that_had_seen_none_of_them(bert: Path) -> None:
+    """The score of a copy is that of the other where the same fit lacked both."""
+    train = TRAIN.select(range(24))
+    validation = train.select(range(23, -1, -1))
+    config = TrainingConfig(model=f"embed:{bert}", regularisation=0.1, embedding_scale=0.5)
+    features = embed_parts(train, validation, config)
+    scores = fit_layer_in_folds(train, validation, config, features, 5).validation_scores
+    np.testing.assert_array_equal(scores[:24], scores[:23:-1])

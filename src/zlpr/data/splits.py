@@ -123,17 +123,48 @@ def _unit_keys(dataset: Dataset, method: Method, by: str) -> list[bytes]:
     if method == "group":
         if dataset.groups is None:
             raise UserError("a split by group needs groups: read the data with group=COLUMN")
-        keys = [group.encode() for group in dataset.groups]
-        alone = [row for row, key in enumerate(keys) if not key]
-        own = _unit_keys(dataset.select(alone), "random", by) if alone else []
-        for row, key in zip(alone, own, strict=True):
-            keys[row] = b"\0" + key  # apart from the names of groups
-        return keys
+        return _group_keys(dataset, dataset.groups, by)
     if by == "id":
         if dataset.ids is None:
             raise UserError("a split by id needs ids: read the data with id=COLUMN")
         return [identifier.encode() for identifier in dataset.ids]
     return content_keys(dataset)
+
+
+def _group_keys(dataset: Dataset, groups: Sequence[str], by: str) -> list[bytes]:
+    """The samples' groups, and for a sample without one what stands for itself."""
+    keys = [group.encode() for group in groups]
+    alone = [row for row, key in enumerate(keys) if not key]
+    own = _unit_keys(dataset.select(alone), "random", by) if alone else []
+    for row, key in zip(alone, own, strict=True):
+        keys[row] = b"\0" + key  # apart from the names of groups
+    return keys
+
+
+def units_of(*parts: Dataset) -> NDArray[np.int64]:
+    """A number per sample, equal for those that `make_split` would keep together.
+
+    These are samples of one group where there are groups, and else those of equal content.
+
+    Args:
+        parts: of one data set, which are counted through in this order.
+
+    Returns:
+        Shape (samples of all parts,), in numbers from 0 up as they appear.
+
+    Examples:
+        >>> one = Dataset.from_label_sets([{"a"}, set()], texts=["x", "y"])
+        >>> other = Dataset.from_label_sets([{"b"}, {"a"}], texts=["z", "x"])
+        >>> units_of(one, other).tolist()
+        [0, 1, 2, 0]
+    """
+    if all(part.groups is None for part in parts):
+        keys = [key for part in parts for key in content_keys(part)]
+    else:
+        grouped = ((part, part.groups or [""] * len(part)) for part in parts)
+        keys = [key for part, groups in grouped for key in _group_keys(part, groups, "content")]
+    numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+    return np.array([numbers[key] for key in keys], dtype=np.int64)
 
 
 def content_keys(dataset: Dataset) -> list[bytes]:

@@ -1,14 +1,14 @@
 """Choosing with few samples: each is scored by a fit that had not seen it.
 
 A tenth of a hundred samples is too little to choose anything on. Training and validation part are
-divided into folds together; at each regularisation and scale as many models are fitted, each
-without one fold, and their scores of the folds they had not seen make up one matrix. On it the
-metric is measured, and on the best one the decoding rule and the probabilities are fitted. The
-model that is given has been fitted to all samples.
+divided into folds together, copies of a sample and samples of a group into the same one; at each
+regularisation and scale as many models are fitted, each without one fold, and their scores of the
+folds they had not seen make up one matrix. On it the metric is measured, and on the best one the
+decoding rule and the probabilities are fitted. The model that is given has been fitted to all
+samples.
 """
 
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from scipy import sparse
 
 from zlpr._errors import UserError
 from zlpr.data import Dataset
+from zlpr.data.splits import units_of
 from zlpr.training.base import ProgressCallback
 from zlpr.training.judging import ancestors_of
 from zlpr.training.linear import LinearConfig
@@ -50,10 +51,7 @@ def fit_layer_in_folds(
     search = _FoldSearch(
         labels, labels, config, features, progress, None, ancestors=ancestors_of(train)
     )
-    groups = None
-    if train.groups is not None and validation.groups is not None:
-        groups = [*train.groups, *validation.groups]
-    search.fold_of = assign_folds(labels.shape[0], folds, config.seed, groups)
+    search.fold_of = assign_folds(units_of(train, validation), folds, config.seed)
     search.folds = int(search.fold_of.max()) + 1
     search.recall()
     best = search.run()
@@ -65,27 +63,28 @@ def fit_layer_in_folds(
     return replace(layer, chosen={**layer.chosen, "folds": search.folds})
 
 
-def assign_folds(
-    samples: int, folds: int, seed: int, groups: Sequence[str] | None = None
-) -> "NDArray[np.int64]":
-    """A fold for each sample, at random; samples of a group share theirs, "" is no group.
+def assign_folds(units: "NDArray[np.int64]", folds: int, seed: int) -> "NDArray[np.int64]":
+    """A fold for each sample, at random; samples of a unit share theirs.
+
+    Args:
+        units: of the samples, from `units_of`.
+        folds: how many; no more than there are units.
+        seed: of the draw.
 
     Raises:
-        UserError: there is one group alone.
+        UserError: there is one unit alone.
 
     Examples:
-        >>> sorted(assign_folds(4, 2, seed=0).tolist())
+        >>> sorted(assign_folds(np.arange(4), 2, seed=0).tolist())
         [0, 0, 1, 1]
     """
-    unit = np.arange(samples)
-    if groups is not None:
-        first = {group: row for row, group in reversed(list(enumerate(groups))) if group}
-        own = [first.get(group, row) for row, group in enumerate(groups)]
-        unit = np.unique(own, return_inverse=True)[1]
-    if unit.max() == 0:
-        raise UserError("folds: all samples are of one group, of which none can be left out")
-    order = np.random.default_rng(seed).permutation(int(unit.max()) + 1)
-    return np.asarray((order % min(folds, len(order)))[unit], dtype=np.int64)
+    if units.max() == 0:
+        raise UserError(
+            "folds: all samples are of one group or copies of one sample, of which none can be "
+            "left out"
+        )
+    order = np.random.default_rng(seed).permutation(int(units.max()) + 1)
+    return np.asarray((order % min(folds, len(order)))[units], dtype=np.int64)
 
 
 class _FoldSearch(Search):
