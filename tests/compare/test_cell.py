@@ -18,7 +18,8 @@ from zlpr.compare.cell import (
 )
 from zlpr.compare.grid import Cell, cells, parse_grid
 from zlpr.compare.records import MOST_OF_OBJECTIVE, LossSpec, same_result
-from zlpr.data import Dataset, load, write
+from zlpr.data import Dataset, demo, load, write
+from zlpr.decoding._folds import FEW_SAMPLES
 from zlpr.training import TrainingProgress
 from zlpr.training.linear import LinearTrainer
 
@@ -172,6 +173,18 @@ def test_the_first_value_alone_is_the_loss_without_a_choice(path, chosen_record)
             of_choice = getattr(getattr(chosen_record.done.first, part), decided)
             for name in metrics.PAPER_METRICS:
                 assert of_choice.get(name) == alone.get(name)
+
+
+@pytest.mark.parametrize("per_metric", [False, True])
+def test_copies_are_no_samples_more_to_choose_a_rule_on(tmp_path, per_metric):
+    """Of few distinct samples only simple rules are weighed, however often each is there."""
+    data = demo.make(160, 2)
+    path = str(tmp_path / "copies.csv")
+    write(data.select(np.repeat(np.arange(160), 4)), path)
+    made = run(path, LossSpec("zlpr", "zlpr"), per_metric=per_metric)
+    assert made.done.data.validation > FEW_SAMPLES
+    rules = {rule["rule"] for rule in made.done.decoding.fitted.values()}
+    assert rules <= {"zero", "threshold", "top_k", "label_count"}
 
 
 def test_a_loss_that_only_ranks_may_choose_a_parameter(path):

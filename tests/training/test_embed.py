@@ -10,6 +10,7 @@ import pytest
 from tests import tiny
 from zlpr import decoding
 from zlpr._errors import UserError
+from zlpr.data.splits import units_of
 from zlpr.losses import registry
 from zlpr.models.card import refit_note
 from zlpr.training import TrainingConfig, cross_fitting, fit
@@ -117,12 +118,14 @@ def test_no_sample_of_folds_has_been_seen_with_its_own_set(bert: Path) -> None:
     """As training labels the sets of the samples in the folds would all be known, each its own."""
     settings: Any = {"regularisation": 0.5, "embedding_scale": 1.0, "decode": "label_sets"}
     config = TrainingConfig(model=f"embed:{bert}", **settings)
-    result = fit(TRAIN.select(range(90)), VALIDATION, config)
+    train = TRAIN.select(range(90))
+    result = fit(train, VALIDATION, config)
     truth, scores = result.validation.truth, result.validation.scores
     alone = decoding.create("label_sets").fit(truth, scores, empty="sklearn")
     assert result.choice.rule.to_config() == alone.to_config()
     link = registry.info("zlpr").link_scale or 1.0
-    held = decoding.choose_probabilities(truth, scores, link_scale=link)
+    units = units_of(train, VALIDATION)
+    held = decoding.choose_probabilities(truth, scores, link_scale=link, groups=units)
     assert result.probabilities.log_loss == held.log_loss
 
 

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from tests.models import fitted
 from zlpr import load, metrics
 from zlpr._ancestors import Ancestors
 from zlpr._errors import UserError
-from zlpr.data import Dataset
+from zlpr.data import Dataset, demo
 from zlpr.decoding import (
     Threshold,
     TopK,
@@ -44,6 +45,49 @@ def test_the_decoder_and_the_calibrator_are_fitted_on_validation():
     assert result.probabilities == shown
     record = {**expected.to_dict(), "probabilities": shown.to_dict()}
     assert result.model.record.decision == record
+
+
+def test_a_sample_that_is_there_three_times_is_chosen_on_as_once():
+    """What is judged by has never been fitted to a copy: the figures do not rise with copies."""
+    train, validation = fitted.parts()[0], demo.make(120, 5)
+    config = TrainingConfig(regularisation=0.3, refit=False)
+    thrice = fit(train, validation.select(np.tile(np.arange(120), 3)), config)
+    judged = {each.name: each for each in thrice.choice.judged}
+    once = {each.name: each for each in fit(train, validation, config).choice.judged}
+    for name in ("zero", "threshold", "top_k"):  # what else is fitted has a prior, or priors
+        assert judged[name].value == pytest.approx(once[name].value)
+    assert judged["label_sets"].value < once["label_sets"].value + 0.01
+    few = fit(train, validation.select(np.repeat(np.arange(8), 20)), config)
+    assert "160 samples of 8 groups are too few to choose on" in few.choice.describe()
+    assert "160 samples of 8 groups are too few to compare" in few.probabilities.describe()
+
+
+@pytest.mark.parametrize("by", ["group", "content"])
+def test_rule_and_probabilities_are_chosen_in_folds_that_tear_nothing_apart(by):
+    train, validation, units = fitted.parts()[0], demo.make(150, 5), np.arange(150) // 3
+    if by == "content":
+        validation = validation.select(3 * units)
+    else:
+        validation = replace(validation, groups=[f"case {unit}" for unit in units])
+    result = fit(train, validation, TrainingConfig(regularisation=0.3))
+    scored = result.validation.truth, result.validation.scores
+    rules = by_preference(rules_of_scores())
+    for groups in (units, None):
+        given = {"train_labels": train.labels, "groups": groups}
+        weighed = weigh(*scored, rules=rules, empty="sklearn", **given)
+        assert (weighed.judged == result.choice.judged) == (groups is units)
+        shown = choose_probabilities(*scored, **given)
+        assert (shown.log_loss == result.probabilities.log_loss) == (groups is units)
+
+
+def test_data_without_copies_and_groups_is_chosen_on_sample_by_sample():
+    train, validation = fitted.parts()[0], fitted.parts()[1]
+    config = TrainingConfig(regularisation=0.3)
+    alone = replace(validation, groups=[""] * len(validation))
+    for part in (validation, alone, replace(alone, groups=list(validation.texts))):
+        result = fit(train, part, config)
+        assert result.validation.groups is None
+        assert result.choice == fitted.result().choice
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ from zlpr.models.registry import kind_of
 from zlpr.training import FitResult, Parts, TrainingConfig, TrainingProgress, divide
 from zlpr.training.base import ReadInputs, Trained
 from zlpr.training.fitting import check_data, fit_parts
-from zlpr.training.judging import ScoredPart, ancestors_of, own_bound
+from zlpr.training.judging import ScoredPart, ancestors_of, own_bound, scored_validation
 from zlpr.training.parts import SplitMethod
 from zlpr.training.registry import config_of, trainer_of
 
@@ -269,18 +269,10 @@ _NOTHING = ScoredPart(None, np.empty((0, 0), dtype=np.float32))
 def _scored(trained: Trained, shared: SharedInputs) -> Try:
     """A fit by its scores of both parts, its weights let go."""
     model, read = trained.model, shared.test_inputs
-    given = trained.validation_labels
-    labels = shared.parts.validation.labels if given is None else given
     ancestors = ancestors_of(shared.parts.train)
     return Try(
         dict(trained.chosen),
-        ScoredPart(
-            labels,
-            trained.validation_scores,
-            trained.validation_features,
-            ancestors,
-            holds_training=given is not None,
-        ),
+        scored_validation(shared.parts, trained),
         ScoredPart(shared.test.labels, model.score(read), model.features(read), ancestors),
         trained.history,
     )

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from zlpr._counted import counted
 from zlpr.decoding._rule import Validation
 
 FOLDS = 5
@@ -19,6 +20,23 @@ TOLERANCE = 1.0
 def thinned(data: Validation) -> Validation:
     """All of the samples, or `MOST_SAMPLES` of them at most, evenly."""
     return data.select(np.arange(0, len(data.true), -(-len(data.true) // MOST_SAMPLES)))
+
+
+def groups_among(data: Validation) -> int | None:
+    """How many groups the samples are of; None where each is its own."""
+    return data.num_groups if data.num_groups < len(data.true) else None
+
+
+def too_few(samples: int, groups: int | None) -> str:
+    """That nothing is compared on so few, of groups where there are some, for people.
+
+    Examples:
+        >>> too_few(8, None), too_few(300, 8)
+        ('8 samples are too few', '300 samples of 8 groups are too few')
+    """
+    if groups is None:
+        return f"{counted(samples, 'sample is', 'samples are')} too few"
+    return f"{counted(samples, 'sample')} of {counted(groups, 'group')} are too few"
 
 
 def folds_of(data: Validation) -> Iterator[tuple[NDArray[np.int64], Validation, Validation]]:

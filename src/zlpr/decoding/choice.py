@@ -11,7 +11,16 @@ from numpy.typing import NDArray
 from zlpr._ancestors import Ancestors
 from zlpr._counted import counted
 from zlpr._errors import UserError
-from zlpr.decoding._folds import FEW_SAMPLES, FOLDS, TOLERANCE, error_of_mean, folds_of, thinned
+from zlpr.decoding._folds import (
+    FEW_SAMPLES,
+    FOLDS,
+    TOLERANCE,
+    error_of_mean,
+    folds_of,
+    groups_among,
+    thinned,
+    too_few,
+)
 from zlpr.decoding._rule import BoolArray, Features, Rule, Validation, check_all_labels
 from zlpr.decoding._shortlist import Shortlist
 from zlpr.decoding._sweep import set_values
@@ -54,12 +63,14 @@ class Choice:
         metric: what it was chosen and fitted for.
         judged: all rules, the preferred first; empty where there were too few samples to compare.
         samples: that were compared on.
+        groups: of which these are, copies of a sample among them; None where each is its own.
     """
 
     rule: Rule
     metric: str
     judged: tuple[JudgedRule, ...]
     samples: int
+    groups: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The record of the choice as plain JSON, without the rule's parameters."""
@@ -67,6 +78,7 @@ class Choice:
             "rule": self.rule.name,
             "metric": self.metric,
             "samples": self.samples,
+            **({} if self.groups is None else {"groups": self.groups}),
             "judged": [vars(judged) for judged in self.judged],
         }
 
@@ -80,8 +92,8 @@ class Choice:
         """
         words = info(self.metric).words
         if not self.judged:
-            few = f"{counted(self.samples, 'sample is', 'samples are')} too few to choose on"
-            return f"{self.rule.name}, fitted for {words}: {few}"
+            few = too_few(self.samples, self.groups)
+            return f"{self.rule.name}, fitted for {words}: {few} to choose on"
         values = {judged.name: judged.value for judged in self.judged}
         own = values.pop(self.rule.name)
         others = ", ".join(f"{name} {shown(value)}" for name, value in values.items())
@@ -180,7 +192,7 @@ def weigh(
         near = (judge.behind <= tolerance * judge.error for judge in judged)
         rule = next(rule for rule, is_near in zip(weighed, near, strict=True) if is_near)
     rule.learn(data)
-    return Choice(rule, metric, judged, len(part.true))
+    return Choice(rule, metric, judged, len(part.true), groups_among(part))
 
 
 def by_preference(names: Iterable[str]) -> tuple[str, ...]:

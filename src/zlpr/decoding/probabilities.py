@@ -14,7 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zlpr._counted import counted
-from zlpr.decoding._folds import FEW_SAMPLES, TOLERANCE, error_of_mean, folds_of, thinned
+from zlpr.decoding._folds import (
+    FEW_SAMPLES,
+    TOLERANCE,
+    error_of_mean,
+    folds_of,
+    groups_among,
+    thinned,
+    too_few,
+)
 from zlpr.decoding._rule import Config, Validation
 from zlpr.decoding.calibration import Calibrator
 from zlpr.decoding.set_posterior import SetPosterior
@@ -46,6 +54,7 @@ class ProbabilityChoice:
             it; empty where there were too few samples to compare.
         samples: that were compared on.
         alone: whether the calibrator was all there is to choose from.
+        groups: of which the samples are, copies of one among them; None where each is its own.
     """
 
     probabilities: Probabilities
@@ -53,10 +62,12 @@ class ProbabilityChoice:
     log_loss: dict[str, float] = field(default_factory=dict)
     samples: int = 0
     alone: bool = False
+    groups: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The record of the choice as plain JSON, without what was fitted."""
-        return {"by": self.name, "log_loss": self.log_loss, "samples": self.samples}
+        groups = {} if self.groups is None else {"groups": self.groups}
+        return {"by": self.name, "log_loss": self.log_loss, "samples": self.samples, **groups}
 
     def describe(self) -> str:
         """The choice in one line, for people.
@@ -70,8 +81,7 @@ class ProbabilityChoice:
         if self.alone:
             return f"{words}, fitted on {counted(self.samples, 'sample')}"
         if not self.log_loss:
-            few = counted(self.samples, "sample is", "samples are")
-            return f"{words}: {few} too few to compare with"
+            return f"{words}: {too_few(self.samples, self.groups)} to compare with"
         own = self.log_loss[self.name]
         other = next(name for name in _WORDS if name != self.name)
         others = f"with {_WORDS[other]} {self.log_loss[other]:.4f}"
@@ -117,7 +127,13 @@ def choose_probabilities(
     if data.shortlist is not None or part.num_groups < FEW_SAMPLES:
         calibrator.learn(data)
         alone = data.shortlist is not None
-        return ProbabilityChoice(calibrator, "calibrator", samples=len(data.true), alone=alone)
+        return ProbabilityChoice(
+            calibrator,
+            "calibrator",
+            samples=len(data.true),
+            alone=alone,
+            groups=groups_among(data),
+        )
     made: dict[str, Probabilities] = {
         "calibrator": calibrator,
         "label_sets": SetPosterior(deepcopy(calibrator)),
@@ -128,7 +144,9 @@ def choose_probabilities(
     name = "label_sets" if ahead else "calibrator"
     made[name].learn(data)
     means = {name: float(each.mean()) for name, each in losses.items()}
-    return ProbabilityChoice(made[name], name, means, len(part.true))
+    return ProbabilityChoice(
+        made[name], name, means, samples=len(part.true), groups=groups_among(part)
+    )
 
 
 def _log_losses(unfitted: Probabilities, data: Validation) -> NDArray[np.float64]:

@@ -31,7 +31,13 @@ from zlpr.training.base import (
 from zlpr.training.checkpoints import candidate as candidate_folder
 from zlpr.training.checkpoints import describe_run
 from zlpr.training.config import AUTO, TrainingConfig
-from zlpr.training.judging import ScoredPart, ancestors_of, hierarchy_of, judge
+from zlpr.training.judging import (
+    ScoredPart,
+    ancestors_of,
+    hierarchy_of,
+    judge,
+    scored_validation,
+)
 from zlpr.training.loss import NotFiniteError, create_loss
 from zlpr.training.naming import count_of
 from zlpr.training.parts import Parts
@@ -156,14 +162,7 @@ def fit_parts(
         raise
     model = trained.model
     parents, ancestors = hierarchy_of(parts.train)
-    labels = trained.validation_labels
-    validation = ScoredPart(
-        parts.validation.labels if labels is None else labels,
-        trained.validation_scores,
-        trained.validation_features,
-        ancestors,
-        holds_training=labels is not None,
-    )
+    validation = scored_validation(parts, trained)
     _doubt_threshold(config, validation)
     choice = choose_rule(config, parts.train.labels, validation)
     probabilities = choose_probabilities(config.scored_as, parts.train.labels, validation)

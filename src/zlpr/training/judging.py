@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,10 @@ from zlpr._ancestors import Ancestors
 from zlpr.data import Dataset
 from zlpr.decoding.with_ancestors import bare, close
 from zlpr.losses import registry
+
+if TYPE_CHECKING:
+    from zlpr.training.base import Trained
+    from zlpr.training.parts import Parts
 
 
 @dataclass(frozen=True)
@@ -25,7 +29,8 @@ class ScoredPart:
         ancestors: of the labels, which come with them in every label set.
         holds_training: whether samples of the training part are among them, as where both parts are
             scored in folds.
-        groups: a number per sample, the same for copies of one; None where there are none.
+        groups: a number per sample, the same for copies of one and for samples of a group; None
+            where there are none.
     """
 
     truth: Any
@@ -47,6 +52,23 @@ class ScoredPart:
         chosen: NDArray[np.bool_] | metrics.LabelLists
         chosen = rule(self.scores, features=self.features)
         return chosen if self.ancestors is None else close(chosen, self.ancestors)
+
+
+def scored_validation(parts: "Parts", trained: "Trained") -> ScoredPart:
+    """What a decoding rule and probabilities are chosen on, as a fit scored it.
+
+    That is the validation part, or both parts where these were scored in folds. What a split keeps
+    together is judged together: a rule is never judged on a copy of what it was fitted to.
+    """
+    in_folds = trained.validation_labels is not None
+    return ScoredPart(
+        trained.validation_labels if in_folds else parts.validation.labels,
+        trained.validation_scores,
+        trained.validation_features,
+        ancestors_of(parts.train),
+        holds_training=in_folds,
+        groups=parts.units_of_both if in_folds else parts.validation_units,
+    )
 
 
 def hierarchy_of(train: Dataset) -> tuple[list[list[int]] | None, Ancestors | None]:

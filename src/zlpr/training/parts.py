@@ -5,14 +5,18 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.data import Columns, Dataset, data_digest, make_split
 from zlpr.data.digest import content_digest, joint_digest
 from zlpr.data.label_names import counts_labels
-from zlpr.data.splits import Method, check_parts, content_keys, usual_method
+from zlpr.data.splits import Method, check_parts, content_keys, units_of, usual_method
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _log = logging.getLogger("zlpr.training")
 
@@ -48,6 +52,16 @@ class Parts:
     def digests(self) -> dict[str, str]:
         """Of the data as it came, by which it is known again."""
         return {name: data_digest(data) for name, data in self.sources.items()}
+
+    @cached_property
+    def validation_units(self) -> "NDArray[np.int64] | None":
+        """Of the validation samples, as `units_of` has them; None where each is its own."""
+        return _where_shared(units_of(self.validation))
+
+    @cached_property
+    def units_of_both(self) -> "NDArray[np.int64] | None":
+        """As `validation_units`, of the training part's samples and then the validation part's."""
+        return _where_shared(units_of(self.train, self.validation))
 
     def check(self) -> tuple[str, ...]:
         """A sentence on each part that is too small to rely on.
@@ -94,6 +108,10 @@ class Parts:
             "contents": {name: content_digest(part) for name, part in self._judged().items()},
             "columns": columns.to_json(),
         }
+
+
+def _where_shared(units: "NDArray[np.int64]") -> "NDArray[np.int64] | None":
+    return units if units.max(initial=-1) + 1 < len(units) else None
 
 
 def _shared(what: str, values: Sequence[str], seen: Set[str]) -> Iterator[str]:
