@@ -1,12 +1,18 @@
 """A run resumes from checkpoints that are whole, and only from its own."""
 
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from zlpr._errors import UserError
-from zlpr.training import checkpoints
+from zlpr.data import demo
+from zlpr.training import Parts, TrainingConfig, TrainingProgress, checkpoints, divide
+from zlpr.training.fitting import fit_parts
+from zlpr.training.parts import combine
 
 
 def write(folder: Path, step: int, best: int | None = None, stopped: bool = False) -> Path:
@@ -86,3 +92,54 @@ def test_a_folder_whose_claim_was_killed_can_be_claimed_again(tmp_path: Path) ->
     assert checkpoints.run_of(tmp_path) is None
     checkpoints.claim(tmp_path, {"seed": 0})
     assert checkpoints.run_of(tmp_path) == {"seed": 0}
+
+
+DATA = demo.make(120, 3)
+SETTINGS = TrainingConfig(model="linear", regularisation=0.1, refit=False)
+
+
+def by_group(size: int) -> Parts:
+    return divide(replace(DATA, groups=[str(row // size) for row in range(120)]))
+
+
+def by_column(first: str, second: str) -> Parts:
+    return divide(replace(DATA, split=np.array([first, *["train"] * 8, second] * 12)))
+
+
+def by_method(method: str) -> Parts:
+    return combine(DATA, None, demo.make(20, 4), 0, method)
+
+
+def stop(line: TrainingProgress) -> None:
+    if line.metric is not None:
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("make", "before", "now"),
+    [
+        (by_group, (4,), (7,)),
+        (by_column, ("validation", "test"), ("test", "validation")),
+        (by_method, ("stratified",), ("random",)),
+    ],
+)
+def test_a_run_goes_on_only_with_its_data_divided_as_it_was(
+    tmp_path: Path, make: Callable[..., Parts], before: tuple[object, ...], now: tuple[object, ...]
+) -> None:
+    """The data is the same to the last byte; what says how it is divided is not."""
+    folder = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        fit_parts(make(*before), SETTINGS, checkpoint=folder, progress=stop)
+    with pytest.raises(UserError, match=r"checkpoints of another run \(different: split\)"):
+        fit_parts(make(*now), SETTINGS, checkpoint=folder)
+    resumed = fit_parts(make(*before), SETTINGS, checkpoint=folder)
+    unbroken = fit_parts(make(*before), SETTINGS)
+    assert resumed.figures == unbroken.figures
+
+
+def test_a_run_that_did_not_say_how_its_data_was_divided_is_refused(tmp_path: Path) -> None:
+    parts = divide(DATA)
+    earlier = {**checkpoints.describe_run(parts, SETTINGS), "split": ["random", 0]}
+    (tmp_path / checkpoints.RUN).write_text(json.dumps(earlier))
+    with pytest.raises(UserError, match=r"\(different: split\); choose another folder or discard"):
+        fit_parts(parts, SETTINGS, checkpoint=tmp_path)

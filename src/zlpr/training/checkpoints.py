@@ -87,7 +87,7 @@ def describe_run(parts: Parts, config: TrainingConfig) -> dict[str, Any]:
         "zlpr": __version__,
         "torch": torch.__version__,
         "data": parts.digests,
-        **({"split": [parts.method, parts.seed]} if "whole" in parts.sources else {}),
+        "split": parts.division,  # methods do not say which groups, or what a column says
     }
 
 

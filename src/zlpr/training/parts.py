@@ -54,6 +54,11 @@ class Parts:
         return {name: data_digest(data) for name, data in self.sources.items()}
 
     @cached_property
+    def division(self) -> dict[str, str]:
+        """Digests of what is fitted to and chosen on, by which it is known to be divided alike."""
+        return {"train": data_digest(self.train), "validation": data_digest(self.validation)}
+
+    @cached_property
     def validation_units(self) -> "NDArray[np.int64] | None":
         """Of the validation samples, as `units_of` has them; None where each is its own."""
         return _where_shared(units_of(self.validation))
