@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import httpx
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 from tests.models import fitted
 from tests.serving.asking import ask
 from zlpr.cli.main import main
-from zlpr.data import Dataset, demo, load
+from zlpr.data import Dataset, demo, load, write
 from zlpr.training import TrainingConfig, divide, fit
 from zlpr.training.fitting import fit_parts
 
@@ -86,6 +87,21 @@ def test_a_second_model_of_other_parts_of_the_data_is_shown_with_what_it_saw(
     said = capsys.readouterr().err
     assert "note: seed1: the model was trained or chosen on " in said
     assert "note: seed0" not in said
+
+
+def test_training_samples_that_an_edited_split_calls_a_test_part_are_said(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr("zlpr.serving.server.run", lambda server, listening: None)
+    data, names = demo.make(100, 0), ["train"] * 8 + ["validation", "test"]
+    path = tmp_path / "data.jsonl"
+    write(replace(data, split=np.array(names * 10)), path)
+    config = TrainingConfig(regularisation=0.3)
+    fit_parts(divide(load(path)), config).model.save(tmp_path / "m")
+    for split, said in ((names, False), (names[::-1], True)):
+        write(replace(data, split=np.array(split * 10)), path)
+        assert main(["serve", str(tmp_path / "m"), str(path), "--port", "0"]) == 0
+        assert ("divided in another way" in capsys.readouterr().err) == said
 
 
 def test_data_may_be_given_once(folder, capsys):

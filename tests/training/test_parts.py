@@ -78,6 +78,22 @@ def test_a_division_that_cannot_be_made_again_is_refused(data):
         divide_again(data, {**known, "train_samples": known["train_samples"] + 1})
 
 
+def test_other_groups_are_named_where_they_divide_in_another_way(data):
+    """The version is not alone to blame, and parts of the same sizes are not the same parts."""
+    grouped = replace(data, groups=[str(row // 4) for row in range(160)])
+    parts = divide(grouped)
+    known, size = parts.describe(), len(parts.train)
+    renamed = ([f"{time} {group}" for group in grouped.groups] for time in range(99))
+    others = (replace(data, groups=groups) for groups in renamed)
+    alike = next(other for other in others if len(divide(other).train) == size)
+    other = replace(data, groups=[str(row // 7) for row in range(160)])
+    for again in (divide_again, to_review):
+        assert again(grouped, known)
+        for groups in (alike, other):
+            with pytest.raises(UserError, match="which other groups or this version divide in an"):
+                again(groups, known)
+
+
 def test_texts_of_the_training_part_in_another_are_counted(data):
     parts = combine(data, data.select(range(60)), data.select(range(100)))
     notes = parts.check()
@@ -229,6 +245,33 @@ def test_a_second_model_of_the_same_data_is_told_what_it_has_seen_of_the_first_o
     ranges = range(200), range(200, 250), range(250, 300)
     came = combine(*(data.select(rows) for rows in ranges))
     assert "divided in another way" in seen_of_another(first, data, came.describe())
+
+
+@pytest.mark.parametrize("refit", [False, True])
+def test_training_samples_are_not_shown_as_new_where_the_split_was_edited(refit):
+    data = demo.make(300, 0)
+    places = ["train"] * 8 + ["validation", "test"]
+    then, now = (np.array(order * 30) for order in (places, places[::-1]))
+    model = divide(replace(data, split=then))
+    known = model.describe()
+    seen = to_review(replace(data, split=now), known, refit=refit)
+    assert {*seen.test.texts} < {*model.train.texts, *model.validation.texts}
+    assert "divided in another way" in seen.notes[0]
+    assert seen_of_another(seen, replace(data, split=now), known).startswith("this is the data")
+    # of other sizes: nothing is wrong with the version
+    few = np.where(np.arange(300) < 10, "train", now)
+    assert "divided in another way" in to_review(replace(data, split=few), known).notes[0]
+
+
+def test_a_validation_part_that_is_shown_as_a_test_part_is_said():
+    data, names = demo.make(300, 0), np.array(["train"] * 8 + ["validation", "test"])
+    known = divide(replace(data, split=np.tile(names, 30))).describe()
+    swapped = replace(data, split=np.tile(names[[*range(8), 9, 8]], 30))
+    (note,) = to_review(swapped, known).notes
+    assert note.startswith("test part: the model was trained or chosen on this very data")
+    backwards = data.select(np.arange(300)[::-1])
+    came_so = replace(backwards, split=np.tile(names[::-1], 30))
+    assert not any("test part" in note for note in to_review(came_so, known).notes)
 
 
 def test_other_data_is_looked_at_whole_or_by_its_own_parts():

@@ -54,6 +54,17 @@ class Parts:
         return {name: data_digest(data) for name, data in self.sources.items()}
 
     @cached_property
+    def contents(self) -> dict[str, str]:
+        """Digests of what each part holds, in any order and whatever its labels."""
+        return {name: content_digest(part) for name, part in self._judged().items()}
+
+    def are_those_of(self, known: Mapping[str, Any]) -> bool:
+        """Whether a model was made from these very parts, by what its record says of its data."""
+        if len(self.train) != known["train_samples"]:
+            return False
+        return bool(known.get("contents", self.contents) == self.contents)
+
+    @cached_property
     def division(self) -> dict[str, str]:
         """Digests of what is fitted to and chosen on, by which it is known to be divided alike."""
         return {"train": data_digest(self.train), "validation": data_digest(self.validation)}
@@ -110,7 +121,7 @@ class Parts:
             "split_method": self.method,
             "split_seed": self.seed,
             "sha256": self.digests.get("whole", self.digests),
-            "contents": {name: content_digest(part) for name, part in self._judged().items()},
+            "contents": self.contents,
             "columns": columns.to_json(),
         }
 
@@ -179,17 +190,27 @@ def divide_again(data: Dataset, known: Mapping[str, Any]) -> tuple[Dataset, str]
         return data, _divided_otherwise(data, known)
     was_divided_here = known.get("split_method") != "published"
     if was_divided_here and known.get("sha256") == data_digest(data):
-        divided = make_split(data, method=known["split_method"], seed=known["split_seed"])
-        if len(divided.part("train")) != known["train_samples"]:
-            raise UserError(
-                f"{data.name or 'the data'}: the model was trained on a part of this data, which "
-                "this version divides in another way; train it anew to know its figures"
-            )
+        method, seed = known["split_method"], known["split_seed"]
+        divided = make_split(data, method=method, seed=seed)
+        if not divide(divided, seed=seed).are_those_of(known):
+            raise UserError(f"{_not_divided_again(data, method)} to know its figures")
         return divided, (
             "the model was trained on a part of this data; by default the figures are of the test "
             "part, divided as then"
         )
     return data, ""
+
+
+def _not_divided_again(data: Dataset, method: Method) -> str:
+    """That data comes apart in another way than when a model was trained on a part of it."""
+    cause, remedy = "this version divides", "train it anew"
+    if method == "group":
+        cause = "other groups or this version divide"
+        remedy = "read it with its groups, or train it anew"
+    return (
+        f"{data.name or 'the data'}: the model was trained on a part of this data, which {cause} "
+        f"in another way; {remedy}"
+    )
 
 
 @dataclass(frozen=True)
@@ -223,27 +244,32 @@ def to_review(data: Dataset, known: Mapping[str, Any], *, refit: bool = False) -
     lost = known.get("split_method") == "published" and data.split is None
     if not lost and known.get("sha256") == data_digest(data):
         parts = divide(data, known["split_method"], known["split_seed"])
-        if len(parts.train) != known["train_samples"]:
-            raise UserError(
-                f"{data.name or 'the data'}: the model was trained on a part of this data, which "
-                "this version divides in another way; train it anew to look at it"
-            )
-        if not refit:
-            return Reviewed(parts.validation, "validation", parts.test)
-        return _halves(parts)
+        if parts.are_those_of(known):
+            return _halves(parts) if refit else Reviewed(parts.validation, "validation", parts.test)
+        if parts.method != "published":
+            raise UserError(f"{_not_divided_again(data, parts.method)} to look at it")
     if data.split is None:
-        seen = seen_before(data, known)
-        return Reviewed(data, "all samples", None, (seen,) if seen else ())
+        return Reviewed(data, "all samples", None, _said(seen_before(data, known)))
+    return _own_parts(data, known)
+
+
+def _own_parts(data: Dataset, known: Mapping[str, Any]) -> Reviewed:
+    """The parts of data that comes with a split, which is not that of the model's training."""
     validation, test = data.part("validation"), data.part("test")
-    seen = seen_before(validation, known) if len(validation) else ""
-    if len(validation):
-        notes = (seen,) if seen else ()
-        return Reviewed(validation, "validation", test if len(test) else None, notes)
-    rest = data.select(data.split != "test")
-    if not len(rest):
-        return Reviewed(test, "test", None, ("thresholds that are chosen on a test part fit it",))
-    seen = seen_before(rest, known)
-    return Reviewed(rest, "train", test if len(test) else None, (seen,) if seen else ())
+    if len(test) == len(data):
+        fits = "thresholds that are chosen on a test part fit it"
+        return Reviewed(test, "test", None, _said(fits, seen_before(test, known)))
+    name, shown = ("validation", validation) if len(validation) else ("train", data.part("train"))
+    seen = seen_before(test, known) if len(test) else ""
+    notes = _said(
+        seen_before(shown, known), seen and f"test part: {seen}", _divided_otherwise(data, known)
+    )
+    return Reviewed(shown, name, test if len(test) else None, notes)
+
+
+def _said(*notes: str) -> tuple[str, ...]:
+    """Those of some notes that say anything."""
+    return tuple(note for note in notes if note)
 
 
 def _halves(parts: Parts) -> Reviewed:
@@ -263,7 +289,7 @@ def _halves(parts: Parts) -> Reviewed:
 
 _OTHERWISE = (
     "this is the data that the model was made from, divided in another way: the figures are "
-    "also of samples that it was trained on, which tells nothing of new data"
+    "also of samples that it was trained or chosen on, which tells nothing of new data"
 )
 
 
@@ -291,7 +317,7 @@ def seen_of_another(chosen: Reviewed, data: Dataset, known: Mapping[str, Any]) -
         parts = divide(data, known["split_method"], known["split_seed"])
     except UserError:  # its parts came one by one
         return _OTHERWISE
-    if content_digest(parts.train) != known["contents"]["train"]:
+    if not parts.are_those_of(known):
         return _OTHERWISE
     used = {*content_keys(parts.train), *content_keys(parts.validation)}
     shown = [key for part in (chosen.data, chosen.test) if part for key in content_keys(part)]
