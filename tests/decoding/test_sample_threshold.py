@@ -113,3 +113,22 @@ def test_scores_in_other_units_are_decided_alike(rule, scale, offset):
     other = scale * scores + offset
     decided = rule().fit(true, other, "example_f1", **kept)(other, **kept)
     assert (decided == usual).mean() > 0.999
+
+
+@pytest.mark.parametrize("rule", [SampleThreshold, FeatureThreshold])
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
+def test_what_rounding_leaves_of_scores_that_add_up_to_zero_decides_nothing(rule, scale):
+    """The scores of a perceptron that ranks do: one label rises by as much as others fall."""
+    generator = np.random.default_rng(12)
+    true = generator.random((300, 12)) < 0.3
+    scores = 40.0 * (2.0 * true + generator.normal(size=true.shape))
+    scores = scale * (scores - scores.mean(axis=1, keepdims=True))
+    kept = {"features": generator.normal(size=(300, 3))} if rule is FeatureThreshold else {}
+
+    def rounded():
+        """As another order of summation would have rounded them."""
+        return scores.astype(np.float32) * (1 + 1e-7 * generator.normal(size=scores.shape))
+
+    fitted = rule().fit(true, rounded(), **kept)
+    decided = [fitted(rounded(), **kept) for _ in range(5)]
+    assert sum((other != decided[0]).sum() for other in decided[1:]) <= 5

@@ -16,6 +16,9 @@ from zlpr.decoding._rule import Features, Validation
 
 Values = NDArray[np.float64]
 MOST_COLUMNS = 128
+ROUNDING = 1e-5
+"""An average that varies by less than this share of what it is made from tells nothing: where all
+should cancel, single precision leaves a hundredth of that."""
 
 
 def condense(features: Features, columns: int | None = None) -> Values:
@@ -80,20 +83,24 @@ def _added(rows: Values, bucket: NDArray[np.int64], width: int) -> Values:
     return added
 
 
-def moments(rows: Values, alone: int) -> tuple[Values, Values]:
+def moments(rows: Values, alone: int, apart: Values | float = 0.0) -> tuple[Values, Values]:
     """Mean of each column and what to divide it by, so that a ridge penalty treats them fairly.
 
     The first columns are brought to a standard deviation of 1 each, the rest to 1 together: a
     hundred columns of features then have no more room to fit chance than one of the others. A
-    column that does not vary keeps its scale.
+    column that does not vary keeps its scale, and one that varies by rounding alone, as sums of
+    scores do that add up to 0, is measured by what it was made from.
 
     Args:
         rows: shape (rows, columns).
         alone: how many columns count by themselves.
+        apart: for each column how far apart the numbers lie that it is an average of; 0 for what
+            is none.
     """
     if len(rows) == 0:
         return np.zeros(rows.shape[1]), np.ones(rows.shape[1])
     scale = rows.std(axis=0)
-    scale = np.where(scale > 1e-12, scale, 1.0)
+    scale = np.where(scale > 1e-12 * np.abs(rows).max(axis=0), scale, 1.0)
+    scale = np.where(scale > ROUNDING * apart, scale, apart)
     scale[alone:] *= np.sqrt(rows.shape[1] - alone)
     return rows.mean(axis=0), scale

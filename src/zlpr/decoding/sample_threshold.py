@@ -66,7 +66,7 @@ class SampleThreshold(SecondStage):
     def learn(self, data: Validation) -> None:
         """Learn the threshold, then the best offset for the metric."""
         inputs = self._inputs(data.scores, data.features)
-        mean, scale = moments(inputs, SUMMARY)
+        mean, scale = moments(inputs, SUMMARY, _apart(inputs))
         design = np.concatenate([(inputs - mean) / scale, np.ones((len(inputs), 1))], axis=1)
         penalty = np.diag(np.append(np.ones(design.shape[1] - 1), 1e-9))
         told = np.isfinite(data.scores).any(axis=1)  # without a finite score no threshold is best
@@ -139,6 +139,14 @@ def _summary(scores: FloatArray) -> Values:
     deviation = np.sqrt((((known_scores - mean[:, None]) * possible) ** 2).sum(axis=1) / known)
     averages = [top.mean(axis=1), mean, deviation]
     return np.concatenate([top, np.stack(averages, axis=1)], axis=1)
+
+
+def _apart(inputs: Values) -> Values:
+    """How far apart the scores lie that each input is an average of, 0 for those that are none."""
+    shown, deviation = inputs[:, :SHOWN].std(axis=1), inputs[:, SUMMARY - 1]
+    apart = np.zeros(inputs.shape[1])
+    apart[SHOWN:SUMMARY] = [np.sqrt(np.mean(x**2)) for x in (shown, deviation, deviation)]
+    return apart
 
 
 def _least_errors(scores: FloatArray, true: BoolArray, step: float) -> Values:
