@@ -57,6 +57,8 @@ def test_a_model_of_texts_learns_and_is_read_back(mode: str, tmp_path: Path) -> 
         ("powerset", "0.labels", lambda x: x[None], "0.labels of shape"),
         ("powerset", "0.bias", lambda x: x[None], "0.bias of shape"),
         ("powerset", "0.bias", lambda x: x.astype(int), "expected floating-point numbers"),
+        ("powerset", "0.sets", lambda x: x * 2, "0.sets: expected 1 for each label that a set"),
+        ("powerset", "0.sets", lambda x: x * 0, "0.sets: expected each label set once"),
         ("chain", "0.order", lambda x: x * 0, "not an order of the labels"),
         ("chain", "0.order", lambda x: x * 1.0, "0.order of float64, expected whole numbers"),
         ("chain", "0.bias", lambda x: x * np.nan, "0.bias holds a number that is not finite"),
@@ -67,18 +69,46 @@ def test_a_model_of_texts_learns_and_is_read_back(mode: str, tmp_path: Path) -> 
         ("knn", "log_odds", lambda x: x > 0, "log_odds of bool, expected floating-point numbers"),
         ("knn", "labels.indptr", lambda x: x * 1.0, "expected whole numbers"),
         ("knn", "labels.indptr", lambda x: x[None], "not of one dimension"),
+        ("knn", "labels.data", lambda x: x * 100, "labels: expected 1 for each label of a sample"),
+        ("knn", "labels.data", lambda x: -x, "labels: expected 1 for each label of a sample"),
+        ("knn", "labels.data", lambda x: x / 2, "labels: expected 1 for each label of a sample"),
+        ("knn", "labels.indices", lambda x: x * 0, "labels: expected 1 for .* each once"),
+        ("knn", "scale", lambda x: x * 0, "scale: expected numbers above 0"),
     ],
 )
 def test_a_folder_that_does_not_fit_together_is_refused(
     mode: str, tensor: str, change, fault: str, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "model"
+    folder = damaged(mode, {tensor: change}, tmp_path / "model")
+    with pytest.raises(UserError, match=fault):
+        zlpr.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        (
+            {"0.sets": lambda x: x[:0], "0.weight": lambda x: x[:, :0], "0.bias": lambda x: x[:0]},
+            "0.sets: expected at least one label set",
+        ),
+        (
+            {"0.sets": lambda x: x[:, :3], "0.labels": lambda x: x[:3]},
+            "softmaxes: they know 3 of 4 labels",
+        ),
+    ],
+)
+def test_label_sets_that_say_nothing_of_a_label_are_refused(changes, fault, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=fault):
+        zlpr.load(damaged("powerset", changes, tmp_path / "model"))
+
+
+def damaged(mode: str, changes, folder: Path) -> Path:
+    """A model's folder with other tensors, whose checksums are right."""
     modes.result(mode).model.save(folder)
     tensors = load_file(folder / "model.safetensors")
-    tensors[tensor] = np.ascontiguousarray(change(tensors[tensor]))
+    tensors |= {name: np.ascontiguousarray(make(tensors[name])) for name, make in changes.items()}
     save_file(tensors, folder / "model.safetensors")
     config = json.loads((folder / "config.json").read_text())
     config["files"]["model.safetensors"] = file_digest(folder / "model.safetensors")
     (folder / "config.json").write_text(json.dumps(config))
-    with pytest.raises(UserError, match=fault):
-        zlpr.load(folder)
+    return folder

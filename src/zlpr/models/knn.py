@@ -93,6 +93,9 @@ class NeighboursModel(FeatureModel):
         rows, columns = config["training_samples"], config["num_features"]
         num_labels = len(shared["label_names"])
         labels = _csr(tensors, "labels", (rows, num_labels))
+        labels.sum_duplicates()
+        if (labels.data != 1).any():
+            raise UserError("labels: expected 1 for each label of a sample, each once")
         samples = tensors.get("samples")
         if samples is None:
             samples = _csr(tensors, "samples", (rows, columns))
@@ -103,6 +106,8 @@ class NeighboursModel(FeatureModel):
         for name, tensor in (("shift", shift), ("scale", scale)):
             if tensor is not None:
                 check_shape(folder, name, tensor, (columns,))
+        if scale is not None and (scale <= 0).any():
+            raise UserError("scale: expected numbers above 0")
         if not 1 < len(log_odds) <= rows + 1:
             raise UserError(f"a table for {len(log_odds) - 1} neighbours of {rows} samples")
         return cls(

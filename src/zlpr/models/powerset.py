@@ -141,12 +141,24 @@ class PowersetModel(FeatureModel):
             check_shape(folder, f"{number}.bias", bias, (bias.size,))
             check_shape(folder, f"{number}.sets", sets, (len(bias), len(labels)))
             check_shape(folder, f"{number}.weight", weight, (config["num_features"], len(bias)))
-            if not np.isin(np.arange(num_labels), labels).sum() == len(labels):
-                raise UserError(
-                    f"{number}.labels: expected labels of 0 to {num_labels - 1}, each once"
-                )
+            _check_sets(number, labels, sets, num_labels)
             softmaxes.append(SetSoftmax(labels, sets.astype(bool), weight, bias))
+        known = np.unique(np.concatenate([part.labels for part in softmaxes]))
+        if len(known) < num_labels:
+            raise UserError(f"softmaxes: they know {len(known)} of {num_labels} labels")
         return cls(softmaxes=softmaxes, set_scores=config["set_scores"], **reading, **shared)
+
+
+def _check_sets(number: int, labels: NDArray[Any], sets: NDArray[Any], num_labels: int) -> None:
+    """Refuse sets that no softmax can be over."""
+    if not np.isin(np.arange(num_labels), labels).sum() == len(labels):
+        raise UserError(f"{number}.labels: expected labels of 0 to {num_labels - 1}, each once")
+    if len(sets) == 0:
+        raise UserError(f"{number}.sets: expected at least one label set")
+    if not np.isin(sets, (0, 1)).all():
+        raise UserError(f"{number}.sets: expected 1 for each label that a set holds, 0 for others")
+    if len(np.unique(np.packbits(sets, axis=1), axis=0)) < len(sets):
+        raise UserError(f"{number}.sets: expected each label set once")
 
 
 def mean_scores(
