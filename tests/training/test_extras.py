@@ -272,6 +272,16 @@ def test_each_extra_is_one_setting(bert: Path, extra: str) -> None:
     assert other["losses"][0] != plain["losses"][0]
 
 
+@pytest.mark.parametrize("scale", [None, 2.0])
+def test_a_loss_that_only_ranks_has_no_probabilities_whatever_the_scale(
+    scale: float | None,
+) -> None:
+    with pytest.raises(UserError, match="lsep has none: it only ranks"):
+        Extras(r_drop=1.0, link_scale=scale).linked("lsep")
+    assert Extras(mixup=1.0, link_scale=scale).linked("lsep").link_scale == scale
+    assert Extras(vat=1.0, link_scale=scale).linked("bce").link_scale == (scale or 1.0)
+
+
 def test_an_extra_that_the_loss_cannot_take_is_refused_by_name(bert: Path) -> None:
     settings = {"model": f"hf:{bert}", "loss": "ranking"}
     with pytest.raises(UserError, match="r_drop and vat compare probabilities, and ranking has"):

@@ -81,14 +81,14 @@ class Extras:
         Raises:
             UserError: they do, and the loss has none.
         """
-        if not (self.r_drop or self.vat) or self.link_scale is not None:
+        if not (self.r_drop or self.vat):
             return self
         scale = registry.info(loss).link_scale
         if scale is None:
             raise UserError(
                 f"r_drop and vat compare probabilities, and {loss} has none: it only ranks"
             )
-        return replace(self, link_scale=scale)
+        return self if self.link_scale is not None else replace(self, link_scale=scale)
 
     def smooth(self, targets: Tensor) -> Tensor:
         """Targets moved towards a half."""
