@@ -128,12 +128,25 @@ def test_a_loss_that_ranks_is_not_cut_at_zero(data):
     assert 0 < classifier.predict(Z).sum(axis=1).mean() < 5
 
 
+@pytest.mark.parametrize("decode", ["auto", "zero"])
+def test_a_loss_may_be_given_in_its_short_form(data, decode):
+    X, train, Z, _ = data
+    short = clone(MultiLabelClassifier("zlpr:pos_weight=2", decode=decode, random_state=0))
+    assert short.get_params()["loss"] == "zlpr:pos_weight=2"
+    options = {"loss_params": {"pos_weight": 2}, "decode": decode, "random_state": 0}
+    long = MultiLabelClassifier("zlpr", **options).fit(X, train.labels)
+    np.testing.assert_array_equal(short.fit(X, train.labels).coef_, long.coef_)
+    assert short.decoder_ == long.decoder_
+    np.testing.assert_array_equal(short.predict_proba(Z), long.predict_proba(Z))
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"regularisation": -1}, "regularisation -1: expected a number of at least 0"),
         ({"regularisation": float("inf")}, "regularisation inf"),
         ({"loss": "zlrp"}, "zlrp"),
+        ({"loss": "zlpr:pos_weight=2", "loss_params": {"pos_weight": 2}}, "pos_weight given twice"),
         ({"decode": "threshold", "validation_fraction": 2}, "validation_fraction"),
         ({"loss_params": {"gamma": 1}}, "gamma"),
         ({"max_iter": 0}, "max_iter 0: expected a whole number of at least 1, or None"),

@@ -60,7 +60,7 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     one label per sample; `predict` answers in the form that `fit` was given.
 
     Args:
-        loss: a name of `zlpr.losses.available()`.
+        loss: a name of `zlpr.losses.available()`, or the short form "zlpr:pos_weight=2.7".
         loss_params: the loss's own parameters, such as `{"pos_weight": 2.7}`.
         regularisation: at least 0; the inverse of scikit-learn's `C`. The default suits TF-IDF
             features; choose it by cross-validation.
@@ -319,7 +319,7 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         Scores are of features that had not seen the held-out texts. A rule that reads features gets
         those that it will decide by, for others have other columns.
         """
-        info = registry.info(self.loss)
+        info = registry.info(config.scored_as)
         few = self.decode == AUTO and self.validation_fraction * len(data) < FEW
         link = Calibrator(link_scale=info.link_scale or 1.0)
         if self.decode == "zero" or self._form == "single" or (few and info.decides):
@@ -333,7 +333,7 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         X = held.read_by(unseen).X
         scores = np.asarray(X @ solved.weight + solved.bias, dtype=np.float32)
         part = ScoredPart(held.labels, scores, held.read_by(read).X, groups=drawn)
-        chosen = choose_probabilities(self.loss, kept.labels, part)
+        chosen = choose_probabilities(config.scored_as, kept.labels, part)
         return choose_rule(config, kept.labels, part).rule, chosen.probabilities
 
     def _held_out(self, samples: int) -> int:
