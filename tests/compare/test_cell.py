@@ -216,6 +216,36 @@ def test_the_end_of_a_training_in_epochs_is_its_last_epoch():
     assert end_of_training([], 9) is end_of_training([lines[:1]], 9) is None
 
 
+@pytest.mark.parametrize(
+    ("model", "settings", "trainings", "says_its_end"),
+    [
+        ("mmp", {"epochs": 4}, 1, True),  # epochs of one training
+        ("knn", {"neighbours": 3}, 1, False),
+        ("chain", {"regularisation": 1.0}, 1, False),
+        ("powerset", {"regularisation": 1.0, "subset_size": 2, "subsets": 3}, 3, False),
+        ("shortlist", {"regularisation": 1.0}, 2, False),  # at last on both parts
+        ("shortlist", {"regularisation": 1.0, "refit": False}, 1, False),
+    ],
+)
+def test_epochs_are_no_trainings_and_trainings_no_epochs(
+    path, model, settings, trainings, says_its_end
+):
+    loss = LossSpec("zlpr", "zlpr") if model == "shortlist" else LossSpec("none", "none")
+    made = run(path, loss, models=(model,), training=settings).done
+    assert made.trainings == trainings
+    assert (made.end is not None) is says_its_end
+
+
+@pytest.mark.parametrize("model", ["chain", "powerset", "shortlist"])
+def test_a_search_is_a_training_for_each_value_and_not_one_in_epochs(path, model):
+    loss = LossSpec("zlpr", "zlpr") if model == "shortlist" else LossSpec("none", "none")
+    made = run(path, loss, models=(model,), training={}).done
+    (tried,) = (curve for curve in made.curves if curve.name.startswith("validation"))
+    assert made.trainings == len(tried.steps) + (model == "shortlist")
+    assert tried.name == "validation: candidate"
+    assert made.end is None
+
+
 def test_of_a_large_set_some_samples_are_drawn_by_the_seed(path):
     several = cells(toy.grid(path, max_samples=40))
     parts = [share_inputs(cell).parts for cell in (several[0], several[3])]
@@ -282,7 +312,7 @@ def test_curves_show_the_first_fit_and_validation_by_candidate():
         *(TrainingProgress("regularisation 2", i, 0, 9.0) for i in range(1, 4)),
         tried[1],
     ]
-    lines = {curve.name: curve for curve in curves(steps, tried)}
+    lines = {curve.name: curve for curve in curves(steps, tried, 2)}
     assert lines["validation: candidate"].values == (0.6, 0.7)
     training_loss = lines["training loss: step"]
     assert training_loss.steps[0] == 1
@@ -292,12 +322,12 @@ def test_curves_show_the_first_fit_and_validation_by_candidate():
 
 
 def test_curves_of_epochs():
-    epochs = [TrainingProgress("epoch", i, 3, 1.0 / i, 0.1 * i) for i in (1, 2, 3)]
+    epochs = [TrainingProgress(f"epoch {i} of 3", i, 3, 1.0 / i, 0.1 * i) for i in (1, 2, 3)]
     steps = [TrainingProgress("step", i, 6, 1.0 / i) for i in range(1, 7)]
-    lines = {curve.name: curve for curve in curves(steps, epochs)}
+    lines = {curve.name: curve for curve in curves(steps, epochs, 1)}
     assert lines["validation: epoch"].steps == (1.0, 2.0, 3.0)
     assert lines["training loss: step"].steps == (1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
-    assert curves([], []) == ()
+    assert curves([], [], 1) == ()
 
 
 def test_a_transformer_is_a_cell_like_any_other(tmp_path):
@@ -317,7 +347,8 @@ def test_a_transformer_is_a_cell_like_any_other(tmp_path):
     assert own["average_precision"] > 0.6  # five labels; 0.46 by their frequencies alone
     assert set(lsep.done.evaluation.test.own) < set(own)  # it only ranks
     assert set(lsep.done.evaluation.test.fitted) == set(zlpr.done.evaluation.test.fitted)
-    assert zlpr.done.trainings == dice.done.trainings == lsep.done.trainings
+    assert zlpr.done.trainings == dice.done.trainings == lsep.done.trainings == 1
+    assert "validation: epoch" in {curve.name for curve in zlpr.done.curves}
     assert same_result(zlpr, run_cell(cells(grid)[0], PLACE))
 
 

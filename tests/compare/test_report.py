@@ -212,6 +212,23 @@ def test_an_encoders_best_epoch_is_said_to_be_chosen():
     assert "With the model hf every loss was trained once" in both
 
 
+@pytest.mark.parametrize(
+    ("model", "trainings", "said"),
+    [
+        ("mmp", 1, "every run was trained once, with the same settings"),
+        ("linear", 2, "every loss was trained with the same settings, in 2 trainings per run"),
+    ],
+)
+def test_the_text_counts_as_many_trainings_as_the_table(model, trainings, said):
+    loss = LossSpec("none", "none") if model == "mmp" else LossSpec("zlpr", "zlpr")
+    made = record(model=model, training={} if model == "mmp" else {"regularisation": 1.0})
+    outcome = replace(made.done, trainings=trainings, chosen={"epoch": 3})
+    made = replace(made, settings=replace(made.settings, loss=loss), outcome=outcome)
+    ((_, cells),) = loss_table([made]).rows
+    assert cells[2].text == str(trainings)
+    assert said in " ".join(method([made]))
+
+
 def test_losses_that_all_choose_are_not_said_to_take_no_training():
     margin = LossSpec("margin", "zlpr", choose={"pos_weight": (1.0, 2.72)})
     made = replace(record(), settings=replace(record().settings, loss=margin))

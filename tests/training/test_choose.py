@@ -53,6 +53,15 @@ def test_the_value_that_is_best_at_a_given_regularisation_is_chosen(parts):
     assert own < 0.1 * min(away.values())
 
 
+@pytest.mark.parametrize(("model", "on_both"), [("linear", 1), ("shortlist", 3)])
+def test_each_value_at_a_given_regularisation_takes_a_training(parts, model, on_both):
+    """Going on with the best one to its end is none; several choose in one search, or each."""
+    settings = {"model": model, "regularisation": 1.0, "choose": {"pos_weight": WEIGHTS}}
+    alone = fit(*parts, TrainingConfig(**settings, refit=False))
+    again = fit(*parts, TrainingConfig(**settings))
+    assert (alone.trainings, again.trainings) == (3, 3 + on_both)
+
+
 def test_a_fit_in_epochs_does_not_go_on_from_that_of_another_value(parts, tmp_path, monkeypatch):
     monkeypatch.setattr(linear_checkpoint, "SECONDS_BETWEEN_SAVES", 0)
     config = TrainingConfig(

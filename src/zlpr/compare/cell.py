@@ -227,11 +227,6 @@ class _Fitted:
     config: TrainingConfig
     tries: Sequence[Try]
 
-    @property
-    def trainings(self) -> int:
-        """Fits of the search, and the one on both parts."""
-        return max(1, len({entry.stage for entry in self.result.history}))
-
 
 def _fit(cell: Cell, shared: SharedInputs, place: Place) -> _Fitted:
     """Train; a training that takes long can be killed and goes on from its checkpoint."""
@@ -247,7 +242,7 @@ def _fit(cell: Cell, shared: SharedInputs, place: Place) -> _Fitted:
         if settings.per_metric:
             tries.append(_scored(trained, shared))
         else:  # what it learned is in the result; how it ended is not
-            tries.append(Try(trained.chosen, _NOTHING, _NOTHING, trained.history))
+            tries.append(Try(trained.chosen, _NOTHING, _NOTHING, _own_lines(trained)))
 
     result = fit_parts(
         shared.parts,
@@ -274,8 +269,13 @@ def _scored(trained: Trained, shared: SharedInputs) -> Try:
         dict(trained.chosen),
         scored_validation(shared.parts, trained),
         ScoredPart(shared.test.labels, model.score(read), model.features(read), ancestors),
-        trained.history,
+        _own_lines(trained),
     )
+
+
+def _own_lines(trained: Trained) -> tuple[TrainingProgress, ...]:
+    """The history of one training; nothing where it is of several, each with a line of its own."""
+    return trained.history if trained.trainings == 1 else ()
 
 
 def _config(settings: CellSettings, *, choose: bool = False) -> TrainingConfig:
@@ -315,7 +315,7 @@ def _judge(settings: CellSettings, shared: SharedInputs, fitted: _Fitted) -> Out
     return Outcome(
         data=_facts(shared.parts, shared.drawn),
         chosen=_python_numbers(fitted.result.chosen),
-        trainings=fitted.trainings,
+        trainings=fitted.result.trainings,
         evaluation=picked.every.evaluation,
         decoding=Decoding(
             None if own is None else own.to_config(),
@@ -325,7 +325,7 @@ def _judge(settings: CellSettings, shared: SharedInputs, fitted: _Fitted) -> Out
         reliability=_reliability(
             fitted.config.scored_as, fitted.result.probabilities, fitted.result.test or test
         ),
-        curves=curves(fitted.steps, fitted.result.history),
+        curves=curves(fitted.steps, fitted.result.history, fitted.result.trainings),
         end=end_of_training(picked.histories, len(shared.parts.validation)),
         chosen_for=picked.chosen_for,
         first=picked.first,
@@ -469,7 +469,7 @@ def _filled_bins(curve: decoding.ReliabilityCurve) -> tuple[ReliabilityBin, ...]
 
 
 def curves(
-    steps: Sequence[TrainingProgress], history: Sequence[TrainingProgress]
+    steps: Sequence[TrainingProgress], history: Sequence[TrainingProgress], trainings: int
 ) -> tuple[Curve, ...]:
     """The training loss as the first fit went, and validation by epoch or by candidate.
 
@@ -479,10 +479,11 @@ def curves(
     Args:
         steps: all that training reported on its way.
         history: its summary, a line per epoch or per candidate.
+        trainings: how many it was.
     """
     first = [e for e in steps if e.metric is None and e.stage == steps[0].stage]
     judged = [entry for entry in history if entry.metric is not None]
-    unit = "candidate" if len({e.stage for e in judged}) == len(judged) else "epoch"
+    unit = "candidate" if len(judged) <= trainings else "epoch"
     lines = {
         "training loss: step": [(float(e.step), e.loss) for e in _thinned(first)],
         f"validation: {unit}": [(float(i), float(e.metric or 0)) for i, e in enumerate(judged, 1)],

@@ -309,12 +309,10 @@ def loss_table(records: Sequence[RunRecord]) -> Table:
         loss = own[0].settings.loss
         seconds = sum(record.seconds.fit for record in own) / len(own)
         params = ", ".join(f"{k} = {short(v)}" for k, v in loss.params.items()) or "defaults"
-        counts = sorted({record.done.trainings for record in own})
-        trainings = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
         cells = (
             TableCell(loss.name),
             TableCell(params),
-            TableCell(trainings, counts[0]),
+            TableCell(_times(own), min(record.done.trainings for record in own)),
             TableCell(f"{seconds:.2f}", seconds),
             _chosen_cell(own),
         )
@@ -412,15 +410,17 @@ def budget(records: Sequence[RunRecord]) -> list[str]:
         chosen = "nothing was chosen for it"
         if any("epoch" in record.done.chosen for record in group):
             chosen = f"the epoch that is best by {_metrics(group)} on validation was kept"
-        trained = f"every {_trained_unit(group)} was trained once, with the same settings"
+        once, times = "was trained once, with the same settings", _times(group)
+        if times != "1" and not any(record.settings.loss.choose for record in group):
+            once = f"was trained with the same settings, in {times} trainings per run"
+        trained = f"every {_trained_unit(group)} {once}"
         lines.append(f"With the model {kind} {trained}; {chosen}.")
     return lines
 
 
 def _search_budget(records: Sequence[RunRecord]) -> str:
     plain = [record for record in records if not record.settings.loss.choose]
-    counts = sorted({record.done.trainings for record in plain or records})
-    times = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    times = _times(plain or records)
     together = "" if plain else ", all candidates together"
     return (
         "Every loss had the same budget for choosing how strongly its weights are held back: one "
@@ -428,6 +428,12 @@ def _search_budget(records: Sequence[RunRecord]) -> str:
         f"{_metrics(records)} on validation improves, and stops after the same number of steps for "
         f"all. It took {times} training{'' if times == '1' else 's'} per run{together}."
     )
+
+
+def _times(records: Sequence[RunRecord]) -> str:
+    """How many trainings each run took, the least and the most."""
+    counts = sorted({record.done.trainings for record in records})
+    return str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
 
 
 def _trained_unit(records: Sequence[RunRecord]) -> str:

@@ -69,6 +69,8 @@ class Trained:
             their candidates.
         validation_features: of the same samples, as the model's `features` gives them.
         validation_labels: of the same samples, where these are others than the validation part.
+        trainings: how many trainings the history is of, each from its start to its end. Where
+            there is one, its lines are its epochs.
         num_features: columns of what the model makes of a sample, or its width.
     """
 
@@ -79,6 +81,7 @@ class Trained:
     num_features: int
     validation_features: "Features | None" = None
     validation_labels: Any = None
+    trainings: int = 1
 
 
 TriedCallback = Callable[[Trained], None]

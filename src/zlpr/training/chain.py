@@ -119,6 +119,7 @@ class ChainTrainer(FeatureTrainer):
             best.scores,
             inputs.train.shape[1],
             inputs.validation_as_given(validation.inputs),
+            trainings=len(climb.history),
         )
 
 

@@ -69,6 +69,7 @@ class FitResult:
         validation: the validation part as the model scored it.
         test: the test part; None without one.
         num_features: columns of what the model makes of a sample, or its width.
+        trainings: how many trainings the choice took, the last one on both parts among them.
         seconds: of the whole fit, features, decoding and calibration included, judging not.
     """
 
@@ -81,6 +82,7 @@ class FitResult:
     validation: ScoredPart
     test: ScoredPart | None
     num_features: int
+    trainings: int
     seconds: float
 
 
@@ -236,11 +238,13 @@ def _train_all(
     best: Trained | None = None
     best_value = 0.0
     history: list[TrainingProgress] = []
+    trainings = 0
     ancestors = ancestors_of(parts.train)
     for number, candidate in enumerate(config.alternatives()):
         own = None if checkpoint is None else candidate_folder(checkpoint, number)
         trained = _train(trainer, parts, candidate, inputs, own, progress)
         history += trained.history
+        trainings += trained.trainings
         labels = trained.validation_labels
         labels = parts.validation.labels if labels is None else labels
         value = validation_metric(config, labels, trained.validation_scores, ancestors)
@@ -252,7 +256,7 @@ def _train_all(
             best, best_value = trained, value
     if best is None:
         raise AssertionError("there is at least one candidate")
-    return dataclasses.replace(best, history=tuple(history))
+    return dataclasses.replace(best, history=tuple(history), trainings=trainings)
 
 
 def _recorded(
@@ -295,6 +299,7 @@ def _recorded(
         validation=judged["validation"],
         test=judged.get("test"),
         num_features=trained.num_features,
+        trainings=trained.trainings,
         seconds=seconds,
     )
 

@@ -127,6 +127,7 @@ class PowersetTrainer(FeatureTrainer):
             scores,
             inputs.train.shape[1],
             inputs.validation_as_given(validation.inputs),
+            trainings=len(history),
         )
 
 

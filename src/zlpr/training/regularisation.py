@@ -113,6 +113,7 @@ class FittedLayer:
             num_features=self.weight.shape[0],
             validation_features=validation_features,
             validation_labels=self.validation_labels,
+            trainings=sum(not line.stage.endswith(TO_ITS_END) for line in self.history),
         )
 
 

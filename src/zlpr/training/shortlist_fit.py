@@ -146,6 +146,7 @@ def train_shortlist(
         validation_scores=best.scores,
         num_features=int(inputs.train.shape[1]),
         validation_features=inputs.validation_as_given(validation.inputs),
+        trainings=len(tell.history),
     )
 
 
