@@ -20,7 +20,7 @@ from zlpr.compare.grid import Cell, cells, parse_grid
 from zlpr.compare.records import MOST_OF_OBJECTIVE, LossSpec, same_result
 from zlpr.data import Dataset, demo, load, write
 from zlpr.decoding._folds import FEW_SAMPLES
-from zlpr.training import TrainingProgress
+from zlpr.training import TrainingProgress, fine_tuning, head_start
 from zlpr.training.linear import LinearTrainer
 
 PLACE = Place("zlpr compare", 1)
@@ -350,6 +350,39 @@ def test_a_transformer_is_a_cell_like_any_other(tmp_path):
     assert zlpr.done.trainings == dice.done.trainings == lsep.done.trainings == 1
     assert "validation: epoch" in {curve.name for curve in zlpr.done.curves}
     assert same_result(zlpr, run_cell(cells(grid)[0], PLACE))
+
+
+def test_no_loss_pays_for_reading_the_encoder(tmp_path, monkeypatch):
+    """It is read before the clock of the first fit starts, and never again."""
+    (tmp_path / "bert").mkdir()
+    tiny.bert(tmp_path / "bert")
+    write(tiny.texts(60), tmp_path / "texts.jsonl")
+    happened, read, fit = [], head_start.head_inputs, module.fit_parts
+
+    def counted(*arguments):
+        happened.append("read")
+        return read(*arguments)
+
+    def watched(*arguments, **options):
+        happened.append("fit")
+        return fit(*arguments, **options)
+
+    def enough(*_):
+        raise UserError("the head is there")
+
+    monkeypatch.setattr(head_start, "head_inputs", counted)
+    monkeypatch.setattr(module, "fit_parts", watched)
+    monkeypatch.setattr(fine_tuning.TokenizedParts, "labelled", enough)
+    losses = tuple(LossSpec(name, name) for name in ("bce", "zlpr"))
+    made = {"models": (f"hf:{tmp_path / 'bert'}",), "seeds": (3,), "losses": losses}
+    for cell in cells(toy.grid(tmp_path / "texts.jsonl", **made, training={})):
+        assert run_cell(cell, PLACE).error == "the head is there"
+    # Training and validation part, by the first token and by the mean of all.
+    assert happened == [*["read"] * 4, "fit", "fit"]
+    module._last_shared = None
+    for cell in cells(toy.grid(tmp_path / "texts.jsonl", **made, training={"preset": "paper"})):
+        run_cell(cell, PLACE)
+    assert happened[6:] == ["fit", "fit"]  # that head starts at random
 
 
 def test_the_first_training_of_a_process_does_not_pay_for_loading(path, monkeypatch):

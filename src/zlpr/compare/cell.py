@@ -46,7 +46,7 @@ from zlpr.losses import registry
 from zlpr.models.registry import kind_of
 from zlpr.training import FitResult, Parts, TrainingConfig, TrainingProgress, divide
 from zlpr.training.base import ReadInputs, Trained
-from zlpr.training.fitting import check_data, fit_parts
+from zlpr.training.fitting import check_data, check_memory, fit_parts
 from zlpr.training.judging import ScoredPart, ancestors_of, own_bound, scored_validation
 from zlpr.training.parts import SplitMethod
 from zlpr.training.registry import config_of, trainer_of
@@ -187,12 +187,30 @@ def _run(cell: Cell, place: Place, dataset: Dataset | None) -> tuple[Outcome, Se
     clock = time.perf_counter
     start = clock()
     shared = _shared(cell, dataset)
+    _read_ahead(cell.settings, shared, place)
     _warm_up(cell.settings, shared)
     ready = clock()
     fitted = _fit(cell, shared, place)
     trained = clock()
     outcome = _judge(cell.settings, shared, fitted)
     return outcome, Seconds(ready - start, trained - ready, clock() - trained)
+
+
+def _read_ahead(settings: CellSettings, shared: SharedInputs, place: Place) -> None:
+    """Read before the clock starts what the first of several losses would read for all of them."""
+    checkpoint = _checkpoint(settings, place)
+    if checkpoint is not None and checkpoint.exists():  # which goes on after that
+        return
+    config = _config(settings)
+    check_memory(shared.parts, config, shared.inputs)
+    trainer_of(settings.model).read_ahead(shared.parts.train, config, shared.inputs)
+
+
+def _checkpoint(settings: CellSettings, place: Place) -> Path | None:
+    """Where a training that is worth resuming keeps its state."""
+    if place.checkpoints is None or not trainer_of(settings.model).resumes:
+        return None
+    return place.checkpoints / settings.hash()
 
 
 _warm: set[tuple[str, str]] = set()
@@ -232,9 +250,7 @@ def _fit(cell: Cell, shared: SharedInputs, place: Place) -> _Fitted:
     """Train; a training that takes long can be killed and goes on from its checkpoint."""
     settings = cell.settings
     config = _config(settings, choose=True)
-    checkpoint = None
-    if place.checkpoints is not None and trainer_of(config.model).resumes:
-        checkpoint = place.checkpoints / settings.hash()
+    checkpoint = _checkpoint(settings, place)
     steps: list[TrainingProgress] = []
     tries: list[Try] = []
 

@@ -144,6 +144,14 @@ class ModelTrainer(abc.ABC):
         """Bytes that training takes beside the inputs, by an estimate; 0 where nobody knows."""
         return 0
 
+    def read_ahead(  # noqa: B027 (most kinds have nothing to read)
+        self, train: "Dataset", config: Any, inputs: Any
+    ) -> None:
+        """Leave in the inputs what a training would, and trainings with other losses find there.
+
+        A comparison asks for it, so that its first loss does not take longer than the others.
+        """
+
     @abc.abstractmethod
     def train(
         self,

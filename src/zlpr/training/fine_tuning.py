@@ -51,7 +51,7 @@ from zlpr.training import checkpoints
 from zlpr.training.base import ProgressCallback, Trained, TrainingProgress
 from zlpr.training.batches import LabelledTexts, PaddedBatches
 from zlpr.training.extras import Extras, check_soft_targets
-from zlpr.training.head_start import HeadInputs, start_head
+from zlpr.training.head_start import HeadInputs, read_for_start, start_head
 from zlpr.training.judging import ancestors_of
 from zlpr.training.loss import bound_of, check_finite, create_loss
 from zlpr.training.selection import is_better, validation_metric
@@ -172,6 +172,22 @@ def read_tokens(train: Dataset, validation: Dataset, config: TransformerConfig) 
             tokenize(tokenizer, train.inputs, length),
             tokenize(tokenizer, validation.inputs, length),
         )
+
+
+def read_for_head(train: Dataset, config: TransformerConfig, inputs: TokenizedParts) -> None:
+    """Read what the head of a training with these settings would start from, once for all losses.
+
+    Args:
+        train: the training part.
+        config: the settings.
+        inputs: the tokens of both parts, which keep what is read.
+    """
+    if inputs.given_to_head or not RECIPES[config.preset].head_first:
+        return
+    with _repeatable(config.seed), quiet():
+        network, has_new_head = _network(train, config, inputs)
+        if has_new_head:
+            read_for_start(network, inputs, train, config)
 
 
 def _network(

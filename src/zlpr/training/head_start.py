@@ -67,8 +67,7 @@ def start_head(
     layer = last_layer(network)
     if layer.bias is None:
         return False
-    count = samples_of_start(len(train), train.num_labels)
-    rows = np.sort(np.random.default_rng(config.seed).permutation(len(train))[:count])
+    rows = _rows_of_start(train, config)
     read = functools.partial(_read, network, inputs, rows)
     fit = functools.partial(_fit, read, train.select(rows), validation)
     settings = _settings(config)
@@ -89,6 +88,31 @@ def start_head(
         layer.weight.copy_(torch.from_numpy(np.ascontiguousarray(fitted[0].weight.T)))
         layer.bias.copy_(torch.from_numpy(fitted[0].bias) + bound.cpu())
     return True
+
+
+def read_for_start(
+    network: "PreTrainedModel",
+    inputs: "TokenizedParts",
+    train: Dataset,
+    config: "TransformerConfig",
+) -> None:
+    """Read what `start_head` would, of a network that is not needed afterwards.
+
+    The random numbers that its `pooling_layer` takes are the same if they begin at the same seed.
+    """
+    if last_layer(network).bias is None:
+        return
+    rows = _rows_of_start(train, config)
+    given = _read(network, inputs, rows)
+    if given is not None and takes_pooling_layer(network.config):
+        add_pooling_layer(network)
+        _read(network, inputs, rows)
+
+
+def _rows_of_start(train: Dataset, config: "TransformerConfig") -> NDArray[np.int64]:
+    """The training samples that the head is fitted to."""
+    count = samples_of_start(len(train), train.num_labels)
+    return np.sort(np.random.default_rng(config.seed).permutation(len(train))[:count])
 
 
 def samples_of_start(num_samples: int, num_labels: int) -> int:

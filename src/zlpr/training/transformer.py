@@ -259,6 +259,14 @@ class TransformerTrainer(ModelTrainer):
 
         return memory_of_fine_tuning(train.num_labels, config, inputs)
 
+    def read_ahead(
+        self, train: "Dataset", config: TransformerConfig, inputs: "TokenizedParts"
+    ) -> None:
+        """What the head starts from, which is the same whatever the loss."""
+        from zlpr.training.fine_tuning import read_for_head
+
+        read_for_head(train, config, inputs)
+
     def train(
         self,
         train: "Dataset",
