@@ -157,6 +157,23 @@ def test_a_sample_without_weight_counts_for_nothing_whatever_its_loss(case: Case
     assert (torch.autograd.grad(value, scores)[0] == 0).all()
 
 
+@pytest.mark.parametrize("wrong", [math.nan, INF, -INF, 3e38])
+def test_a_sample_without_weight_is_out_where_the_weight_is_learned(wrong: float) -> None:
+    """Whatever its loss and its slopes, be they no numbers; the other sample is as if alone."""
+    scores = torch.tensor([[wrong, -wrong, 1.0], [0.5, -1.0, 2.0]], requires_grad=True)
+    targets = torch.tensor([[False, True, True], [True, False, False]])
+    for loss in (zlpr_loss, bce_loss, lsep_loss, focal_loss, hbm_loss, bp_mll_loss):
+        weight = torch.tensor([0.0, 1.0], requires_grad=True)
+        value = loss(scores, targets, sample_weight=weight, reduction="sum")
+        slope, of_weight = torch.autograd.grad(value, (scores, weight))
+        alone = loss(scores[1:], targets[1:], reduction="sum")
+        torch.testing.assert_close(value, alone)
+        torch.testing.assert_close(of_weight[1], alone)
+        assert not of_weight.isnan().any()
+        if not math.isnan(wrong):
+            assert (slope[0] == 0).all()
+
+
 @pytest.mark.parametrize("number", [float, torch.tensor])
 def test_weights_whose_product_is_no_number_leave_a_loss_and_a_gradient(number):
     scores = torch.tensor([[2.0, 0.0]], requires_grad=True)

@@ -99,6 +99,15 @@ def test_sample_weight_multiplies(case: Case) -> None:
         torch.testing.assert_close(actual, expected)
 
 
+@by_name(PER_SAMPLE)
+def test_the_slope_in_a_sample_weight_is_the_samples_loss_where_it_is_0_too(case: Case) -> None:
+    scores, targets = scores_and_targets()
+    weight = torch.tensor([0.0, 1.0, 0.0, 2.0, 0.0, 0.5], dtype=torch.float64, requires_grad=True)
+    total = case.loss(scores, targets, sample_weight=weight, reduction="sum")
+    each = case.loss(scores, targets, reduction="none")
+    torch.testing.assert_close(torch.autograd.grad(total, weight)[0], each)
+
+
 @by_name([case for case in PER_SAMPLE if not case.info.needs_label_counts])
 def test_a_masked_label_is_as_if_it_were_not_there(case: Case) -> None:
     scores, targets = scores_and_targets()

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from tests.losses.samples import ALL, PER_SAMPLE, Case, scores_and_targets
-from zlpr.losses import ZLPRLoss, sparse_zlpr_loss, zlpr_loss
+from zlpr.losses import ZLPRLoss, linear_zlpr_loss, sparse_zlpr_loss, zlpr_loss
 
 # Weights within these losses carry no gradient, so that theirs is not that of their value.
 WITHOUT_GRADIENT = {"asymmetric", "asymmetric_polynomial", "hbm", "circle"}
@@ -67,6 +67,40 @@ def test_gradients_into_targets_and_weights() -> None:
         return zlpr_loss(scores, soft, label_weight=weight, pos_weight=weight)
 
     assert torch.autograd.gradcheck(loss, (soft, weight))
+
+
+def test_sample_weights_are_learned_from_a_start_at_0() -> None:
+    """As in Ren et al., "Learning to Reweight Examples", 2018: by a step that they weigh."""
+    generator = torch.Generator().manual_seed(2)
+    features = torch.randn(6, 5, generator=generator, dtype=torch.float64)
+    weight = torch.randn(4, 5, generator=generator, dtype=torch.float64, requires_grad=True)
+    targets = torch.rand(6, 4, generator=generator) < 0.4
+
+    def loss(weight: Tensor, of_samples: Tensor | None = None) -> Tensor:
+        return zlpr_loss(features @ weight.T, targets, sample_weight=of_samples, reduction="sum")
+
+    def after_a_step(of_samples: Tensor) -> Tensor:
+        (slope,) = torch.autograd.grad(loss(weight, of_samples), weight, create_graph=True)
+        return loss(weight - 0.1 * slope)
+
+    start = torch.zeros(6, dtype=torch.float64, requires_grad=True)
+    (found,) = torch.autograd.grad(after_a_step(start), start)
+    steps = 1e-6 * torch.eye(6, dtype=torch.float64)
+    expected = [(after_a_step(step) - after_a_step(-step)).item() / 2e-6 for step in steps]
+    torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("impl", ["dense", "recompute", "store"])
+def test_the_slope_in_a_sample_weight_of_0_of_a_linear_form(impl: str) -> None:
+    scores, _, indices = sparse_problem()
+    weight = torch.zeros(3, dtype=torch.float64, requires_grad=True)
+    labels = torch.eye(20, dtype=torch.float64)
+    options = {"sample_weight": weight, "reduction": "sum", "impl": impl}
+    (found,) = torch.autograd.grad(
+        linear_zlpr_loss(scores, labels, None, indices, **options), weight
+    )
+    expected = sparse_zlpr_loss(scores, indices, reduction="none")
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=0)
 
 
 def test_backward_twice_over_a_kept_graph() -> None:

@@ -68,7 +68,8 @@ def reduce(values: Tensor, sample_weight: Tensor | None, reduction: Reduction) -
 
     Args:
         values: Shape (...), the losses of the samples.
-        sample_weight: Shape (...), multiplies the samples' losses.
+        sample_weight: Shape (...), multiplies the samples' losses. A weight of 0 takes a sample
+            out, be its loss infinite; the slope in the weight is the loss, 0 for such a one.
         reduction: "none", "sum", or "mean": the sum over the number of samples, weighted or not,
             as `torch.nn.BCEWithLogitsLoss` does; 0 for a batch without samples.
     """
@@ -76,7 +77,8 @@ def reduce(values: Tensor, sample_weight: Tensor | None, reduction: Reduction) -
     shape_of_scores = values if sample_weight is None else values.unsqueeze(-1)
     weight = check_sample_weight(shape_of_scores, sample_weight)
     if weight is not None:
-        values = torch.where(weight == 0, 0.0, values) * weight  # be a value infinite
+        is_out = (weight == 0) & ~values.detach().isfinite()
+        values = torch.where(is_out, 0.0, values) * weight
     if reduction == "none":
         return values
     if reduction == "mean":
