@@ -1,6 +1,7 @@
 """Values and gradients where scores, weights and shapes are as hard as they get."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -68,6 +69,111 @@ def test_a_weight_of_zero_has_the_slope_of_a_small_one(loss) -> None:  # type: i
         for weight in weights
     ]
     torch.testing.assert_close(slopes[0], slopes[1], rtol=1e-6, atol=0)
+
+
+RANKING = {
+    "lsep": lsep_loss,
+    "bp_mll": partial(bp_mll_loss, log=False),
+    "decoupled_softmax": losses.decoupled_softmax_loss,
+    "two_way": losses.two_way_loss,
+}
+EXPONENTIAL = RANKING | {
+    "zlpr": zlpr_loss,
+    "circle": partial(circle_loss, gamma=0.5),
+    "hbm": partial(hbm_loss, alpha=0.0, margin=0.0),
+    "adaptive_threshold": adaptive_threshold_loss,
+}
+# A positive label without weight is none to these, so that there is a jump, not a slope.
+JUMPS = {"two_way", "adaptive_threshold"}
+
+
+def slopes_and_differences(loss, start: list[float]) -> tuple[Tensor, Tensor]:  # type: ignore[no-untyped-def]
+    """Slopes of a function, and what differences from points on one side say: from 0 up."""
+    at = torch.tensor(start, dtype=torch.float64, requires_grad=True)
+    (slopes,) = torch.autograd.grad(loss(at), at)
+    steps = 1e-5 * torch.eye(at.numel(), dtype=at.dtype)
+    with torch.no_grad():
+        values = [4 * loss(at + step) - loss(at + 2 * step) - 3 * loss(at) for step in steps]
+    return slopes, torch.stack(values) / 2e-5
+
+
+@pytest.mark.parametrize(
+    ("name", "weight", "start"),
+    [
+        *((name, "label_weight", [1.0, 1.0, 0.0]) for name in EXPONENTIAL),
+        *((name, "pos_weight", [0.0, 0.0, 0.0]) for name in EXPONENTIAL if name not in JUMPS),
+        ("zlpr", "label_weight", [0.0, 0.0, 0.0]),
+        ("hbm", "label_weight", [0.0, 0.0, 0.0]),
+    ],
+)
+def test_weights_of_a_side_that_counts_for_nothing_have_their_slopes(name, weight, start):  # type: ignore[no-untyped-def]
+    scores = torch.tensor([[1.0, -1.0, 0.5], [2.0, -0.5, 0.0]], dtype=torch.float64)
+    targets = torch.tensor([[1, 0, 0], [1, 1, 0]])
+
+    def loss(given: Tensor) -> Tensor:
+        value: Tensor = EXPONENTIAL[name](scores, targets, reduction="sum", **{weight: given})
+        return value
+
+    slopes, expected = slopes_and_differences(loss, start)
+    assert (expected != 0).any()
+    torch.testing.assert_close(slopes, expected, rtol=1e-6, atol=1e-8)
+    at = torch.tensor(start, dtype=torch.float64)
+    _, tangent = torch.func.jvp(loss, (at,), (torch.ones_like(at),))
+    torch.testing.assert_close(tangent, expected.sum(), rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", RANKING)
+@pytest.mark.parametrize("offset", [-700.0, 700.0])
+def test_what_only_ranks_has_such_slopes_whatever_scores_have_in_common(name, offset):  # type: ignore[no-untyped-def]
+    scores = torch.tensor([[1.0, -1.0, 0.5], [2.0, -0.5, 0.0]], dtype=torch.float64)
+    weight = torch.tensor([1.0, 1.0, 0.0], dtype=torch.float64, requires_grad=True)
+    slopes = []
+    for moved in (scores, scores + offset):
+        value = RANKING[name](moved, torch.tensor([[1, 0, 0], [1, 1, 0]]), label_weight=weight)
+        slopes.append(torch.autograd.grad(value, weight)[0])
+    torch.testing.assert_close(slopes[1], slopes[0])
+
+
+@pytest.mark.parametrize("truth", [0.0, 1.0])
+def test_targets_of_a_sample_without_one_of_the_sides_have_their_slopes(truth: float) -> None:
+    """By the formula: c e^x / (1 + sum c e^x) of each side, for c = 0 as well."""
+    scores = torch.tensor([[1.0, -1.0, 0.0]], dtype=torch.float64)
+    targets = torch.full_like(scores, truth).requires_grad_()
+    (slope,) = torch.autograd.grad(zlpr_loss(scores, targets), targets)
+    above = (-scores).exp() / (1 + truth * (-scores).exp().sum())
+    below = scores.exp() / (1 + (1 - truth) * scores.exp().sum())
+    torch.testing.assert_close(slope, above - below)
+
+
+@pytest.mark.parametrize("loss", [zlpr_loss, lsep_loss])
+def test_second_derivatives_in_weights_of_a_side_that_counts_for_nothing(loss) -> None:  # type: ignore[no-untyped-def]
+    """Of log(1 + sum_i u_i x_i) at u = 0: -x_i x_j."""
+    scores = torch.tensor([[1.0, -1.0, 0.5]], dtype=torch.float64)
+    targets = torch.tensor([[1, 1, 0]])
+
+    def of(weight: Tensor) -> Tensor:
+        value: Tensor = loss(scores, targets, pos_weight=weight)
+        return value
+
+    x = (-scores[0]).exp() * targets[0] * (1.0 if loss is zlpr_loss else scores[0, 2].exp())
+    start = torch.zeros(3, dtype=torch.float64)
+    torch.testing.assert_close(torch.func.hessian(of)(start), -torch.outer(x, x))
+
+
+@pytest.mark.parametrize("name", EXPONENTIAL)
+@pytest.mark.parametrize("truth", [[1, 0, 0], [0, 0, 0], [1, 1, 1]])
+@pytest.mark.parametrize("row", [[3.0, -INF, 1.0], [-INF, 1e3, -1e3], [300.0, -163.0, 0.0]])
+def test_no_slope_is_nan_where_weights_are_learned(name, truth, row) -> None:  # type: ignore[no-untyped-def]
+    """Be those in weights of 0 infinite, and the sample of great weight."""
+    for start in ([1.0, 1.0, 1.0], [0.0, 0.0, 0.0], [0.0, 0.0, 1.0]):
+        scores = torch.tensor([row], requires_grad=True)
+        weight = torch.tensor(start, requires_grad=True)
+        options = {"label_weight": weight, "sample_weight": torch.tensor([1e10])}
+        value = EXPONENTIAL[name](scores, torch.tensor([truth]), **options)
+        slope, of_weight = torch.autograd.grad(value, (scores, weight))
+        assert not slope.isnan().any()
+        if name == "zlpr":
+            assert not of_weight.isnan().any()
 
 
 def test_no_labels_have_no_indices() -> None:
@@ -143,6 +249,16 @@ def test_without_steepness_an_empty_sample_weighs_as_any_other() -> None:
         expected += (0.1 + 0.5) * wrongness**2 * math.log1p(math.exp(2 * z)) / 2
     assert value == pytest.approx(expected, rel=1e-5)
     assert all(map(math.isfinite, slope))
+
+
+def test_targets_that_are_all_0_have_slopes_that_are_numbers() -> None:
+    """The weights of a distribution-balanced sample without labels do not depend on them."""
+    scores = torch.tensor([[1.0, -1.0]], dtype=torch.float64)
+    counts = {"label_counts": torch.tensor([1, 3]), "num_samples": 4}
+    slopes, expected = slopes_and_differences(
+        lambda row: distribution_balanced_loss(scores, row.unsqueeze(0), **counts), [0.0, 0.0]
+    )
+    torch.testing.assert_close(slopes, expected, rtol=1e-6, atol=1e-8)
 
 
 @by_name(PER_SAMPLE)

@@ -403,9 +403,17 @@ def test_circle_without_weights_is_lsep() -> None:
 
 
 def test_two_way_joins_sums_and_maxima() -> None:
-    """Two processes in threads, each with half of the batch, reach the whole batch's value."""
+    """Two processes in threads, each with a part of the batch, reach the whole batch's value.
+
+    So they do its slopes in weights, of labels that count in no process, or not in one, as well.
+    """
     scores, targets = scores_and_targets(shape=(8, 7))
-    whole = two_way_loss(scores, targets)
+    targets[:, 3], targets[:, 4] = False, False
+    weight = torch.ones_like(scores)
+    weight[:, 3], weight[:5, 4] = 0.0, 0.0
+    weight.requires_grad_()
+    whole = two_way_loss(scores, targets, label_weight=weight)
+    (slope,) = torch.autograd.grad(whole, weight)
 
     class Group:
         def __init__(self) -> None:
@@ -436,7 +444,8 @@ def test_two_way_joins_sums_and_maxima() -> None:
 
     def work(rank: int) -> None:
         part = parts[rank]
-        results[rank] = two_way_loss(scores[part], targets[part], batch=Member(rank))
+        options = {"label_weight": weight[part], "batch": Member(rank)}
+        results[rank] = two_way_loss(scores[part], targets[part], **options)
 
     threads = [threading.Thread(target=work, args=(rank,)) for rank in range(2)]
     for thread in threads:
@@ -445,6 +454,8 @@ def test_two_way_joins_sums_and_maxima() -> None:
         thread.join(timeout=60)
     for result in results:
         torch.testing.assert_close(result, whole)
+        found = torch.autograd.grad(result, weight, retain_graph=True)[0]
+        torch.testing.assert_close(found, slope)
 
 
 @pytest.mark.parametrize("name", ["identity", "harmonic", "log"])

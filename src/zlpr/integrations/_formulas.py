@@ -16,6 +16,8 @@ Array = Any
 LARGEST_SCORE, LARGEST_WEIGHT = 2.0**-4, 2.0**-64
 FAR = 1000.0  # scores as wrong as that have a focus of 1
 MOST_EXPONENT = 80.0
+MOST_OF_NOTHING = 40.0
+"""Slopes of an empty sum are held to e^40, which a gradient may multiply and stay a number."""
 
 
 @dataclass(frozen=True)
@@ -178,11 +180,15 @@ def _marked(of: Framework, values: Array, wrong: Array) -> Array:
 
 
 class _Terms(NamedTuple):
-    """Terms `c_l e^v_l` as `e^(value + log) terms_l`, value and log of the largest, (..., 1)."""
+    """Terms `c_l e^v_l` as `e^(value + log) terms_l`, value and log of the largest, (..., 1).
+
+    Where all c are 0, which `empty` says, of the largest of all values, for the slopes in c.
+    """
 
     value: Array
     log: Array
     terms: Array
+    empty: Array
 
 
 def _shifted_terms(of: Framework, values: Array, coefficients: Array) -> _Terms:
@@ -192,29 +198,29 @@ def _shifted_terms(of: Framework, values: Array, coefficients: Array) -> _Terms:
     would be lost.
     """
     np_ = of.numpy
-    lowest = float(np.finfo(of.dtype_name(values)).min)
     is_out = coefficients == 0
+    empty = np_.all(is_out, axis=-1, keepdims=True)
     safe = of.no_gradient(np_.where(is_out, np_.ones_like(coefficients), coefficients))
     logs, fixed = np_.log(safe), of.no_gradient(values)
-    highest = np_.max(np_.where(is_out, lowest, fixed), axis=-1, keepdims=True)
-    behind = np_.where(is_out, -np.inf, fixed - highest + logs)
+    hidden = np_.logical_and(is_out, np_.logical_not(empty))
+    visible = np_.where(hidden, -np.inf, fixed)
+    behind = visible - np_.max(visible, axis=-1, keepdims=True) + logs
     top = np_.argmax(behind, axis=-1, keepdims=True)
     largest = np_.take_along_axis(fixed, top, axis=-1)
     log = np_.take_along_axis(logs, top, axis=-1)
     exponents = (values - largest) + (logs - log)
     terms = np_.exp(np_.minimum(exponents, MOST_EXPONENT)) * (coefficients / safe)
-    empty = np_.all(is_out, axis=-1, keepdims=True)
-    return _Terms(np_.where(empty, lowest, largest), log, terms)
+    return _Terms(largest, log, terms, empty)
 
 
 def _log1_sum(of: Framework, values: Array, coefficients: Array) -> Array:
     """`log(1 + sum_l c_l e^v_l)` over the labels; 0 where all c are 0."""
     np_ = of.numpy
-    value, log, terms = _shifted_terms(of, values, coefficients)
+    value, log, terms, empty = _shifted_terms(of, values, coefficients)
     peak = np_.squeeze(value + log, axis=-1)
-    total = np_.exp(np_.minimum(peak, 0.0)) * np_.sum(terms, axis=-1)
     # 1 + e^m S as e^m (1 + x) for m > 0, and as 1 + x else: x keeps every digit of a small sum.
-    shift = np_.maximum(peak, 0.0)
+    shift = np_.where(np_.squeeze(empty, axis=-1), 0.0, np_.maximum(peak, 0.0))
+    total = np_.exp(np_.minimum(peak - shift, MOST_OF_NOTHING)) * np_.sum(terms, axis=-1)
     return shift + np_.log1p(total + np_.expm1(-shift))
 
 
@@ -320,35 +326,44 @@ def cross_entropy(of: Framework, scores: Array, labels: Array, weights: Weights)
 
 def lsep(of: Framework, scores: Array, labels: Array, weights: Weights) -> Array:
     """`log(1 + sum_P sum_N a_i b_j e^(s_j - s_i))`; 0 without a pair."""
-    log_sum, has_pair, wrong = _log_pair_sum(of, scores, labels, weights)
-    return _marked(of, of.numpy.where(has_pair, of.softplus(log_sum), 0.0), wrong)
+    log_sum, has_pair, nothing, wrong = _log_pair_sum(of, scores, labels, weights)
+    np_ = of.numpy
+    values = np_.where(has_pair, of.softplus(log_sum), np_.log1p(nothing))
+    return _marked(of, values, wrong)
 
 
 def bp_mll(
     of: Framework, scores: Array, labels: Array, weights: Weights, *, log: bool = True
 ) -> Array:
     """`log sum_P sum_N a_i b_j e^(s_j - s_i)`, or without the logarithm; 0 without a pair."""
-    log_sum, has_pair, wrong = _log_pair_sum(of, scores, labels, weights)
+    log_sum, has_pair, nothing, wrong = _log_pair_sum(of, scores, labels, weights)
     if not log:
         dtype = np.finfo(of.dtype_name(log_sum))
         most = (1 - float(dtype.eps)) * float(np.log(float(dtype.max)))  # else rounded up
-        log_sum = of.numpy.exp(of.hold(log_sum, -np.inf, most))
+        product = of.numpy.exp(of.hold(log_sum, -np.inf, most))
+        return _marked(of, of.numpy.where(has_pair, product, nothing), wrong)
     return _marked(of, of.numpy.where(has_pair, log_sum, 0.0), wrong)
 
 
 def _log_pair_sum(
     of: Framework, scores: Array, labels: Array, weights: Weights
-) -> tuple[Array, Array, Array]:
-    """The logarithm of the sum over pairs, 0 without a pair; where there is one; wrong labels."""
+) -> tuple[Array, Array, Array, Array]:
+    """The logarithm of the sum over pairs, 0 without a pair; where there is one; wrong labels.
+
+    Before the last, where there is no pair, the sum itself, which is 0 and has slopes in weights.
+    """
     np_ = of.numpy
     cells = prepare(of, scores, labels, weights, hard=True)
-    has_pair = np_.logical_and(np_.any(cells.positive > 0, -1), np_.any(cells.negative > 0, -1))
     down = _shifted_terms(of, cells.scores, cells.negative)
     up = _shifted_terms(of, -cells.scores, cells.positive)
+    has_pair = np_.squeeze(np_.logical_not(np_.logical_or(down.empty, up.empty)), axis=-1)
+    sums = [np_.sum(side.terms, axis=-1) for side in (down, up)]
     # A sum is at least 1, but for a rounding, where it is not empty.
-    logs = sum(np_.log(np_.maximum(np_.sum(side.terms, axis=-1), 0.5)) for side in (down, up))
+    logs = sum(np_.log(np_.maximum(side, 0.5)) for side in sums)
     shift = np_.squeeze((down.value + up.value) + (down.log + up.log), axis=-1)
-    return np_.where(has_pair, shift + logs, 0.0), has_pair, cells.wrong
+    product = np_.exp(np_.minimum(shift, MOST_OF_NOTHING)) * sums[0] * sums[1]
+    nothing = np_.where(has_pair, 0.0, product)
+    return np_.where(has_pair, shift + logs, 0.0), has_pair, nothing, cells.wrong
 
 
 def ranking(

@@ -13,6 +13,7 @@ from functools import cache
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 from torch.utils.weak import WeakTensorKeyDictionary
 
 Weight = Tensor | float
@@ -69,10 +70,12 @@ class Weighting:
         """
         positive = targets.to(dtype)
         negative = 1 - positive
-        if self.label_weight is not None:
-            positive, negative = positive * self.label_weight, negative * self.label_weight
-        if self.pos_weight is not None:
-            positive = positive * self.pos_weight
+        # The weights first: what is no positive label then has no slope, be its term infinite.
+        weight, both = self.label_weight, self.pos_weight
+        if weight is not None:
+            negative, both = negative * weight, weight if both is None else weight * both
+        if both is not None:
+            positive = positive * both
         if self.label_mask is not None:
             positive, negative = positive * self.label_mask, negative * self.label_mask
         return positive, negative
@@ -405,6 +408,14 @@ def can_look_at(values: Tensor) -> bool:
         return values.data_ptr() != 0 or values.device.type != "meta"
     except RuntimeError:  # a fake tensor, or within torch.func's transforms
         return False
+
+
+def may_have_slope(values: Tensor) -> bool:
+    """Whether a gradient may be wanted in a tensor; True where that cannot be seen."""
+    if values.requires_grad or not can_look_at(values):
+        return True
+    tangent = forward_ad.unpack_dual(values).tangent  # type: ignore[no-untyped-call]
+    return tangent is not None
 
 
 def holds(condition: Tensor) -> bool:

@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from zlpr.losses._arguments import may_have_slope
+from zlpr.losses._cells import with_finite_gradient
 from zlpr.losses._reduce import ONE_PROCESS, BatchReduction
 
 LOG2_E = 1 / math.log(2)
@@ -41,14 +43,17 @@ class ShiftedTerms(NamedTuple):
     """Terms `c_l e^(v_l / T)` as `e^(v / T + log c) t_l`, with v and c of the largest.
 
     Attributes:
-        value: v, shape (..., 1), without a gradient; a large negative number where nothing counts.
+        value: v, shape (..., 1), without a gradient. Where nothing counts it is a large negative
+            number, or the largest of all values where coefficients have slopes, seen from there.
         log: log c, shape (..., 1), or 0.
         terms: t, shape (..., L), at most 1.
+        empty: Where nothing counts, shape (..., 1); None where coefficients have no slopes.
     """
 
     value: Tensor
     log: Tensor | float
     terms: Tensor
+    empty: Tensor | None = None
 
 
 def shifted_terms(values: Tensor, coefficients: Tensor, temperature: float = 1.0) -> ShiftedTerms:
@@ -76,47 +81,63 @@ def _weighted_terms(values: Tensor, coefficients: Tensor, temperature: float) ->
     Differences of values and differences of logarithms of coefficients are taken apart: added to a
     large value, a logarithm would be lost.
     """
-    lowest = torch.finfo(values.dtype).min
     is_out = coefficients == 0
+    empty = is_out.all(dim=-1, keepdim=True)
     safe = torch.where(is_out, 1.0, coefficients).detach()
     logs = safe.log()
+    visible = torch.where(is_out & ~empty, -torch.inf, values.detach())
     # Seen from the largest value, beside which a logarithm may be lost.
-    highest = torch.where(is_out, -torch.inf, values.detach()).amax(dim=-1, keepdim=True)
-    behind = (values.detach() - highest.clamp(min=lowest)) / temperature + logs
-    top = torch.where(is_out, -torch.inf, behind).argmax(dim=-1, keepdim=True)
+    behind = (visible - visible.amax(dim=-1, keepdim=True)) / temperature + logs
+    top = behind.argmax(dim=-1, keepdim=True)
     largest, log = values.detach().gather(-1, top), logs.gather(-1, top)
     exponents = (values - largest) / temperature + (logs - log)
     # No more than 0 where the coefficient is not 0.
-    terms = _exp(exponents.clamp(max=80.0)) * (coefficients / safe)
-    empty = is_out.all(dim=-1, keepdim=True)
-    return ShiftedTerms(torch.where(empty, lowest, largest), log, terms)
+    exponentials = _exp(exponents.clamp(max=80.0))
+    if not may_have_slope(coefficients):
+        lowest = torch.finfo(values.dtype).min
+        terms = exponentials * (coefficients / safe)
+        return ShiftedTerms(torch.where(empty, lowest, largest), log, terms)
+    # What has the coefficient 0 may have a slope that is infinite, and is to pass none on.
+    terms = exponentials * (with_finite_gradient(coefficients) / safe)
+    return ShiftedTerms(largest, log, with_finite_gradient(terms), empty)
 
 
 def logsumexp(values: Tensor, coefficients: Tensor) -> Tensor:
     """`log sum_l c_l e^v_l` over the labels; -inf, with a gradient of 0, where all c are 0."""
-    value, log, terms = shifted_terms(values, coefficients)
+    value, log, terms, _ = shifted_terms(values, coefficients)
     total = terms.sum(dim=-1)
     empty = total == 0
     shift = (value + log).squeeze(-1)
     return torch.where(empty, -torch.inf, shift + torch.where(empty, 1.0, total).log())
 
 
-def log_of_product(values: tuple[Tensor, Tensor], coefficients: tuple[Tensor, Tensor]) -> Tensor:
+def log_of_product(
+    values: tuple[Tensor, Tensor], coefficients: tuple[Tensor, Tensor]
+) -> tuple[Tensor, Tensor | None]:
     """`log (sum_l a_l e^v_l sum_l b_l e^w_l)`, with the values v, w and the coefficients a, b.
 
     The largest of v and of w are added first: where they are scores of opposite sign only their
-    difference counts, and it loses no digits by what both have in common. Where one of the sums is
-    empty, so that its largest is as low as can be, the logarithm is below `no_logarithm`, without
-    a gradient.
+    difference counts, and it loses no digits by what both have in common.
+
+    Returns:
+        The logarithm, below `no_logarithm` and without a gradient where one of the sums is empty;
+        and the product there, which is 0 and has slopes in the coefficients, up to e^80, and 0
+        elsewhere; None where coefficients have no slopes.
     """
     if coefficients[0].dtype is not coefficients[1].dtype:
         coefficients = (coefficients[0].to(values[0].dtype), coefficients[1].to(values[0].dtype))
     # Both at once takes half of the operations.
-    value, log, terms = shifted_terms(torch.stack(values), torch.stack(coefficients))
+    value, log, terms, empty = shifted_terms(torch.stack(values), torch.stack(coefficients))
+    sums = terms.sum(dim=-1)
     # A sum is at least 1, but for a rounding, where it is not empty.
-    logs = terms.sum(dim=-1).clamp(min=0.5).log().sum(dim=0)
+    logs = sums.clamp(min=0.5).log().sum(dim=0)
     shift = value.sum(dim=0) if isinstance(log, float) else value.sum(dim=0) + log.sum(dim=0)
-    return shift.squeeze(-1) + logs
+    if empty is None:
+        return shift.squeeze(-1) + logs, None
+    is_nothing, shift = empty.any(dim=0).squeeze(-1), shift.squeeze(-1)
+    product = shift.clamp(max=80.0).exp() * sums[0] * sums[1]
+    log_product = torch.where(is_nothing, -torch.inf, shift + logs)
+    return log_product, torch.where(is_nothing, product, 0.0)
 
 
 def no_logarithm(dtype: torch.dtype) -> float:
@@ -126,13 +147,18 @@ def no_logarithm(dtype: torch.dtype) -> float:
 
 def join_terms(terms: ShiftedTerms, temperature: float, batch: BatchReduction) -> ShiftedTerms:
     """The terms of all processes, those of each as one, shape (..., 1)."""
-    value, log, each = terms
+    value, log, each, empty = terms
     total = each.sum(dim=-1, keepdim=True)
     if batch is ONE_PROCESS:
-        return ShiftedTerms(value, log, total)
-    largest = batch.max(value)
-    factor = ((value - largest) / temperature + log).exp()
-    return ShiftedTerms(largest, 0.0, batch.sum(factor * total))
+        return ShiftedTerms(value, log, total, empty)
+    lowest = torch.finfo(value.dtype).min
+    # Of what counts anywhere, or else of all.
+    counted = value if empty is None else torch.where(empty, lowest, value)
+    largest, of_all = batch.max(torch.stack((counted, value)))
+    largest = torch.where(largest == lowest, of_all, largest)
+    factor = ((value - largest) / temperature + log).clamp(max=80.0).exp()
+    joined = batch.sum(factor * total)
+    return ShiftedTerms(largest, 0.0, joined, None if empty is None else joined == 0)
 
 
 def logsumexp1(values: Tensor, coefficients: Tensor, offset: Tensor | float = 0.0) -> Tensor:
@@ -141,11 +167,13 @@ def logsumexp1(values: Tensor, coefficients: Tensor, offset: Tensor | float = 0.
     The offset, of shape (..., 1), is not added to the values, the differences of which it would
     cost digits.
     """
-    value, log, terms = shifted_terms(values, coefficients)
+    value, log, terms, empty = shifted_terms(values, coefficients)
     peak = (value + (log + offset)).squeeze(-1)
-    total = peak.clamp(max=0.0).exp() * terms.sum(dim=-1)
     # 1 + e^m S as e^m (1 + x) for m > 0, and as 1 + x else: x keeps every digit of a small sum.
     shift = peak.clamp(min=0.0)
+    if empty is not None:  # slopes of an empty sum, up to e^80
+        shift = torch.where(empty.squeeze(-1), 0.0, shift)
+    total = (peak - shift).clamp(max=80.0).exp() * terms.sum(dim=-1)
     return shift + torch.log1p(total + torch.expm1(-shift))
 
 

@@ -5,7 +5,7 @@ from typing import Literal, Protocol, get_args
 import torch
 from torch import Tensor
 
-from zlpr.losses._arguments import working_dtype
+from zlpr.losses._arguments import may_have_slope, working_dtype
 
 Reduction = Literal["mean", "sum", "none"]
 _REDUCTIONS = get_args(Reduction)
@@ -77,7 +77,9 @@ def reduce(values: Tensor, sample_weight: Tensor | None, reduction: Reduction) -
     shape_of_scores = values if sample_weight is None else values.unsqueeze(-1)
     weight = check_sample_weight(shape_of_scores, sample_weight)
     if weight is not None:
-        is_out = (weight == 0) & ~values.detach().isfinite()
+        is_out = weight == 0
+        if may_have_slope(weight):  # which is the value, where that is a number
+            is_out = is_out & ~values.detach().isfinite()
         values = torch.where(is_out, 0.0, values) * weight
     if reduction == "none":
         return values

@@ -34,7 +34,7 @@ from zlpr.losses._arguments import (
     wants_triton,
     working_dtype,
 )
-from zlpr.losses._cells import held
+from zlpr.losses._cells import held, with_finite_gradient
 from zlpr.losses._reduce import Reduction, check_reduction, reduce
 
 # Cells of a block: its three intermediate results take two megabytes in float32 and stay near the
@@ -91,6 +91,8 @@ def two_sides(scores: Tensor, targets: Tensor, weighting: Weighting) -> Tensor:
     positive, negative = weighting.coefficients(targets, scores.dtype)
     if scores.shape[-1] == 0:
         return scores.sum(dim=-1)
+    if positive.requires_grad or negative.requires_grad:  # an infinite one passes on no NaN
+        positive, negative = with_finite_gradient(positive), with_finite_gradient(negative)
     sides = ((-scores, positive), (scores, negative))
     # Both largest terms, then both sums: the compiler makes one pass over the cells of each.
     is_hard = targets.dtype is torch.bool and weighting is NO_WEIGHTING
@@ -109,14 +111,15 @@ def _largest_term(exponents: Tensor, coefficients: Tensor, is_hard: bool) -> Ten
 
 
 def _side(exponents: Tensor, coefficients: Tensor, shift: Tensor) -> Tensor:
-    """`log(1 + sum_l c_l e^x_l)`, differentiable in x and c."""
+    """`log(1 + sum_l c_l e^x_l)`, differentiable in x and c, be all c 0."""
     # What counts for little may exceed the shift, what does not count by any amount, and its
     # coefficient has a slope.
     highest = math.log(torch.finfo(exponents.dtype).max) - 1
     total = (coefficients * (exponents - shift).clamp(max=highest).exp()).sum(dim=-1)
     is_empty = total == 0
     log_total = shift.squeeze(-1) + torch.where(is_empty, 1.0, total).log()
-    return torch.where(is_empty, 0.0, F.softplus(log_total, threshold=LINEAR_FROM))
+    # An empty sum, which has no logarithm, was not shifted.
+    return torch.where(is_empty, total.log1p(), F.softplus(log_total, threshold=LINEAR_FROM))
 
 
 class FusedLoss(torch.autograd.Function):

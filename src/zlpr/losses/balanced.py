@@ -171,7 +171,9 @@ def _rebalancing(cells: Cells, counts: Tensor, alpha: float, beta: float, mu: fl
     if beta == 0.0:  # also where the ratio is infinite, in a sample without labels
         return torch.full_like(cells.scores, alpha + 0.5)
     truth = cells.targets * cells.known
-    ratio = 1 / counts / (truth / counts).sum(dim=-1, keepdim=True)
+    total = (truth / counts).sum(dim=-1, keepdim=True)
+    # By 0, where the ratio is infinite, without a gradient that would be NaN.
+    ratio = 1 / counts / torch.where(total == 0, 0.0, total)
     return alpha + torch.sigmoid(beta * (ratio - mu))
 
 

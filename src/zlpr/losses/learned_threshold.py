@@ -87,7 +87,8 @@ def adaptive_threshold_loss(
     $$\ell(s, y) = -\sum_{i \in P} w_i\,u_i \log\frac{e^{s_i}}{\sum_{P} e^{s} + e^t}
                  - \log\frac{e^t}{\sum_{N} w\,e^{s} + e^t}$$
 
-    The second term is ZLPR's with the threshold t. Decides at the threshold t.
+    The second term is ZLPR's with the threshold t. Decides at the threshold t. A positive label of
+    weight 0 is none, and its weight has no slope: any more makes it share the softmax.
 
     Args:
         scores: Shape (..., L).

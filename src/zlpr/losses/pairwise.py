@@ -124,11 +124,17 @@ def decoupled_softmax_loss(
     """
     cells = prepare(scores, targets, label_mask, label_weight, pos_weight, hard=True)
     number = (cells.targets & cells.known).sum(dim=-1, keepdim=True).clamp(min=1)
-    value, log, terms = shifted_terms(cells.scores, cells.negative)
+    value, log, terms, empty = shifted_terms(cells.scores, cells.negative)
+    total = terms.sum(dim=-1, keepdim=True)
     # A sum is at least 1, but for a rounding, where it is not empty.
-    logs = log + terms.sum(dim=-1, keepdim=True).clamp(min=0.5).log()
+    logs = log + total.clamp(min=0.5).log()
     # The difference of scores first: what they have in common would cost digits.
-    shortfall = softplus((value - cells.scores) + logs)
+    difference = value - cells.scores
+    if empty is None:
+        shortfall = softplus(difference + logs)
+    else:  # an empty sum has slopes, up to e^80
+        nothing = torch.where(empty, total, 0.0) * difference.clamp(max=80.0).exp()
+        shortfall = softplus(difference + torch.where(empty, -torch.inf, logs)) + nothing.log1p()
     share = cells.positive.to(cells.scores.dtype) / number
     values = (share * shortfall).sum(dim=-1)
     return reduce(values, sample_weight, reduction)
@@ -156,7 +162,8 @@ def lsep_loss(
         scores: Shape (..., L).
         targets: Shape (..., L), bool, integer or float, each 0 or 1.
         pairs: Sum over at most so many pairs a sample, drawn at random without repetition; a
-            sample that has no more keeps all of them. None = all pairs.
+            sample that has no more keeps all of them. A pair with a weight of 0 is never drawn, so
+            that this weight has no slope. None = all pairs.
         generator: Source of the draws; torch's default generator if None.
         label_mask: Shape (L,) or (..., L), bool; False = unknown or impossible label.
         label_weight: $w$, a number or of shape (L,) or (..., L), at least 0.
@@ -178,8 +185,9 @@ def lsep_loss(
     if pairs is not None and (isinstance(pairs, bool) or not isinstance(pairs, int) or pairs < 1):
         raise ValueError(f"pairs must be None or an integer of at least 1, got {pairs!r}")
     cells = prepare(scores, targets, label_mask, label_weight, pos_weight, hard=True)
-    log_sum = _log_pair_sum(cells) if pairs is None else _sampled(cells, pairs, generator)
-    return reduce(softplus(log_sum), sample_weight, reduction)
+    if pairs is not None:
+        return reduce(softplus(_sampled(cells, pairs, generator)), sample_weight, reduction)
+    return reduce(_log1(*_log_pair_sum(cells)), sample_weight, reduction)
 
 
 def bp_mll_loss(
@@ -228,13 +236,14 @@ def bp_mll_loss(
     if not isinstance(log, bool):
         raise TypeError(f"log must be True or False, got {log!r}")
     cells = prepare(scores, targets, label_mask, label_weight, pos_weight, hard=True)
-    log_sum = _log_pair_sum(cells)
+    log_sum, nothing = _log_pair_sum(cells)
     if log:
         values = torch.where(log_sum < no_logarithm(log_sum.dtype), 0.0, log_sum)
     else:
         dtype = torch.finfo(log_sum.dtype)
         largest = (1 - dtype.eps) * math.log(dtype.max)  # which would else be rounded up
         values = torch.exp(held(with_finite_gradient(log_sum), -math.inf, largest))
+        values = values if nothing is None else values + nothing
     return reduce(values, sample_weight, reduction)
 
 
@@ -292,7 +301,7 @@ def circle_loss(
     negative = within_limits(weight_negative * (cells.scores - margin))
     positive = within_limits(-weight_positive * (cells.scores - (1 - margin)))
     log_sum = log_of_product((negative, positive), (cells.negative, cells.positive))
-    return reduce(softplus(log_sum), sample_weight, reduction)
+    return reduce(_log1(*log_sum), sample_weight, reduction)
 
 
 def ranking_loss(
@@ -716,19 +725,25 @@ class TwoWayLoss(LossModule):
         )
 
 
-def _log_pair_sum(cells: Cells) -> Tensor:
-    """`log sum_P sum_N a_i b_j e^(s_j - s_i)`, below `no_logarithm` without a pair."""
+def _log1(log_sum: Tensor, nothing: Tensor | None) -> Tensor:
+    """`log(1 + x)`, by the logarithm of x and, where it has none, by x; see `log_of_product`."""
+    values = softplus(log_sum)
+    return values if nothing is None else values + nothing.log1p()
+
+
+def _log_pair_sum(cells: Cells) -> tuple[Tensor, Tensor | None]:
+    """`log sum_P sum_N a_i b_j e^(s_j - s_i)` as `log_of_product` gives it."""
     return log_of_product((cells.scores, -cells.scores), (cells.negative, cells.positive))
 
 
 def _sampled(cells: Cells, pairs: int, generator: torch.Generator | None) -> Tensor:
-    """The same over a sample of the pairs.
+    """The logarithm over a sample of the pairs, -inf without one.
 
     Pairs are numbered: with the positive labels first, then the negative ones, pair n joins the
     positive label `n // |N|` and the negative label `n % |N|`.
     """
     if cells.scores.shape[-1] == 0:
-        return _log_pair_sum(cells)
+        return _log_pair_sum(cells)[0]
     is_positive, is_negative = cells.positive > 0, cells.negative > 0
     order = (2 * is_positive.int() + is_negative.int()).argsort(dim=-1, descending=True)
     num_positive = is_positive.sum(dim=-1, keepdim=True)
@@ -795,8 +810,17 @@ def _two_way_terms(
     down = join_terms(shifted_terms(scores, negative, cool), cool, batch)
     has_up, has_down = (~(side.terms <= 0) for side in (up, down))  # not > 0, which hides NaN
     is_pair = has_up & has_down
-    logs = [torch.where(is_pair, side.terms, 1.0).log() + side.log for side in (up, down)]
+    of_up = torch.where(has_up, up.terms, 1.0).log() + up.log
+    of_down = torch.where(has_down, down.terms, 1.0).log() + down.log
     # The difference of scores first: what they have in common would cost digits.
-    pairs = (up.value + down.value) + (warm * logs[0] + cool * logs[1])
-    terms = softplus(torch.where(is_pair, pairs, -torch.inf)).squeeze(-1)
-    return terms, has_up.squeeze(-1).to(scores.dtype)
+    pairs = (up.value + down.value) + (warm * of_up + cool * of_down)
+    terms = softplus(torch.where(is_pair, pairs, -torch.inf))
+    if up.empty is not None and 1.0 in temperatures:
+        # An empty sum has a slope, up to e^80; not so its power above 1. Below, it is infinite.
+        powers = (
+            torch.where(has_up, 1.0, up.terms if warm == 1.0 else 0.0),
+            torch.where(has_down, 1.0, down.terms if cool == 1.0 else 0.0),
+        )
+        nothing = pairs.clamp(max=80.0).exp() * powers[0] * powers[1]
+        terms = terms + torch.where(is_pair, 0.0, nothing).log1p()
+    return terms.squeeze(-1), has_up.squeeze(-1).to(scores.dtype)
