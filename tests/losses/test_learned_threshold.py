@@ -8,6 +8,8 @@ from tests.losses.samples import scores_and_targets
 from zlpr.losses import (
     AdaptiveThresholdLoss,
     HBMLoss,
+    LinearZLPRLoss,
+    ZLPRLoss,
     adaptive_threshold_loss,
     bce_loss,
     hbm_loss,
@@ -64,8 +66,46 @@ def test_the_threshold_is_learned_by_default(module) -> None:  # type: ignore[no
     loss(scores, targets).backward()
     assert loss.threshold.grad.abs() > 0
     fixed = module(threshold=0.5, learn_threshold=False)
-    assert not fixed.threshold.requires_grad
+    assert not fixed.state_dict()
+    assert list(fixed.parameters()) == []
     torch.testing.assert_close(fixed(scores, targets), loss(scores, targets))
+
+
+@pytest.mark.parametrize(
+    ("module", "loss"),
+    [
+        (HBMLoss, hbm_loss),
+        (AdaptiveThresholdLoss, adaptive_threshold_loss),
+        (ZLPRLoss, zlpr_loss),
+        (LinearZLPRLoss, zlpr_loss),
+    ],
+)
+@pytest.mark.parametrize("learn", [False, True])
+@pytest.mark.parametrize("as_tensor", [False, True])
+@pytest.mark.parametrize("threshold", [0.1, 1e8 + 1])
+def test_no_digit_of_a_threshold_is_lost(module, loss, learn, as_tensor, threshold) -> None:  # type: ignore[no-untyped-def]
+    """But of a number that is learned, which is a parameter of the module's dtype."""
+    if learn and not as_tensor and module is not LinearZLPRLoss:
+        return
+    scores, targets = scores_and_targets()
+    scores = scores + threshold
+    given = torch.tensor(threshold, dtype=torch.float64) if as_tensor else threshold
+    options = {"threshold": given, "learn_threshold": learn}
+    if module is LinearZLPRLoss:
+        head = LinearZLPRLoss(7, 7, bias=False, dtype=torch.float64, **options)
+        torch.nn.init.eye_(head.weight)
+        value = head(scores, torch.where(targets, torch.arange(7), -1))
+    else:
+        value = module(**options)(scores, targets)
+    assert_close(value, loss(scores, targets, threshold=threshold), rtol=1e-15, atol=0)
+
+
+@pytest.mark.parametrize("module", [HBMLoss, AdaptiveThresholdLoss, ZLPRLoss])
+@pytest.mark.parametrize("threshold", [0.3, torch.tensor([0.3, 0.7], dtype=torch.float64)])
+def test_a_learned_threshold_that_was_saved_in_single_precision_is_loaded(module, threshold):  # type: ignore[no-untyped-def]
+    loss = module(threshold=threshold, learn_threshold=True)
+    loss.load_state_dict({"threshold": torch.full_like(loss.threshold, 0.5).float()})
+    assert (loss.threshold == 0.5).all()
 
 
 @pytest.mark.parametrize("loss", [hbm_loss, adaptive_threshold_loss])

@@ -24,7 +24,18 @@ def subtract_threshold(scores: Tensor, threshold: Weight) -> Tensor:
     return scores.to(working_dtype(scores)) - threshold
 
 
-def as_tensor(threshold: Weight, *, learn: bool) -> Tensor:
-    """A threshold as a tensor, or as a parameter that starts at the given value."""
-    tensor = torch.as_tensor(threshold, dtype=torch.get_default_dtype()).detach().clone()
+def kept_threshold(threshold: Weight, *, learn: bool, dtype: torch.dtype | None = None) -> Weight:
+    """A threshold as a module keeps it: a number that is not learned as it is, else a tensor.
+
+    Args:
+        threshold: A number or a tensor, of which no digit is lost.
+        learn: Make it a parameter that starts there, that of a number in torch's default dtype.
+        dtype: Of the module's other parameters, where it has any, in place of a narrower default.
+    """
+    if not learn and isinstance(threshold, int | float):
+        return threshold
+    default = torch.get_default_dtype()
+    least = torch.promote_types(default, dtype or default)
+    given = threshold if isinstance(threshold, Tensor) else torch.as_tensor(threshold, dtype=least)
+    tensor = given.detach().to(torch.promote_types(given.dtype, least)).clone()
     return nn.Parameter(tensor) if learn else tensor

@@ -11,7 +11,7 @@ from zlpr.losses._cells import largest_score, prepare
 from zlpr.losses._logsumexp import logsumexp1, softmax_shortfall
 from zlpr.losses._module import LossModule
 from zlpr.losses._reduce import Reduction, reduce
-from zlpr.losses._threshold import as_tensor, subtract_threshold
+from zlpr.losses._threshold import kept_threshold, subtract_threshold
 
 
 def hbm_loss(
@@ -129,7 +129,8 @@ class HBMLoss(LossModule):
 
     Args:
         threshold: Where the threshold starts; a number or a tensor.
-        learn_threshold: Make the threshold a parameter, as the authors do.
+        learn_threshold: Make the threshold a parameter, as the authors do; that of a number is in
+            torch's default dtype.
         alpha: Size of the bias.
         margin: Labels that are right by that much count for nothing.
         label_weight: A number or of shape (L,).
@@ -143,7 +144,7 @@ class HBMLoss(LossModule):
     """
 
     function = staticmethod(hbm_loss)
-    threshold: Tensor
+    threshold: Weight
 
     def __init__(
         self,
@@ -157,7 +158,7 @@ class HBMLoss(LossModule):
         reduction: Reduction = "mean",
     ) -> None:
         super().__init__(
-            threshold=as_tensor(threshold, learn=learn_threshold),
+            threshold=kept_threshold(threshold, learn=learn_threshold),
             alpha=alpha,
             margin=margin,
             label_weight=label_weight,
@@ -171,7 +172,8 @@ class AdaptiveThresholdLoss(LossModule):
 
     Args:
         threshold: Where the score of the threshold class starts; a number or a tensor.
-        learn_threshold: Make the threshold a parameter, trained with the model.
+        learn_threshold: Make the threshold a parameter, trained with the model; that of a number is
+            in torch's default dtype.
         label_weight: A number or of shape (L,).
         pos_weight: As `label_weight`, for positive labels.
         reduction: "mean" over the samples, "sum" or "none".
@@ -183,7 +185,7 @@ class AdaptiveThresholdLoss(LossModule):
     """
 
     function = staticmethod(adaptive_threshold_loss)
-    threshold: Tensor
+    threshold: Weight
 
     def __init__(
         self,
@@ -195,7 +197,7 @@ class AdaptiveThresholdLoss(LossModule):
         reduction: Reduction = "mean",
     ) -> None:
         super().__init__(
-            threshold=as_tensor(threshold, learn=learn_threshold),
+            threshold=kept_threshold(threshold, learn=learn_threshold),
             label_weight=label_weight,
             pos_weight=pos_weight,
             reduction=reduction,

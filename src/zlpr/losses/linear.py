@@ -12,7 +12,7 @@ from zlpr.losses._cells import largest_weight
 from zlpr.losses._label_sweep import BCETally, LSEPTally, ZLPRTally
 from zlpr.losses._linear_head import Impl, LinearHead, check_threshold, linear_losses
 from zlpr.losses._reduce import Reduction, reduce
-from zlpr.losses._threshold import as_tensor, subtract_threshold
+from zlpr.losses._threshold import kept_threshold, subtract_threshold
 from zlpr.losses._zlpr_and_gradient import multi_hot, zlpr_of_targets
 from zlpr.losses.binary import bce_loss
 from zlpr.losses.optimiser_steps import WeightStep
@@ -204,7 +204,8 @@ class LinearZLPRLoss(nn.Module):
         num_labels: Number of labels.
         bias: Whether the layer has a bias.
         threshold: Score at which a label is predicted, as in `linear_zlpr_loss`.
-        learn_threshold: Make the threshold a parameter.
+        learn_threshold: Make the threshold a parameter; that of a number is in `dtype`, or torch's
+            default one where that is wider.
         label_weight: Weight of each label, shape (num_labels,).
         pos_weight: Further weight of positive terms, a number or shape (num_labels,).
         reduction: "mean", "sum" or "none".
@@ -248,8 +249,9 @@ class LinearZLPRLoss(nn.Module):
         self.bias = (
             nn.Parameter(torch.empty(num_labels, device=device, dtype=dtype)) if bias else None
         )
-        bound = as_tensor(threshold, learn=True) if learn_threshold else threshold
-        _set_tensor(self, "threshold", bound)
+        if learn_threshold:
+            threshold = kept_threshold(threshold, learn=True, dtype=dtype)
+        _set_tensor(self, "threshold", threshold)
         _set_tensor(self, "label_weight", label_weight)
         _set_tensor(self, "pos_weight", pos_weight)
         self.reduction: Reduction = reduction

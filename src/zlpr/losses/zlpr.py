@@ -18,7 +18,7 @@ from zlpr.losses._arguments import (
 )
 from zlpr.losses._module import LossModule
 from zlpr.losses._reduce import Reduction
-from zlpr.losses._threshold import as_tensor, subtract_threshold
+from zlpr.losses._threshold import kept_threshold, subtract_threshold
 from zlpr.losses._zlpr_and_gradient import multi_hot, zlpr_of_targets
 
 
@@ -149,7 +149,8 @@ class ZLPRLoss(LossModule):
 
     Args:
         threshold: The bound that scores are compared with; a number or a tensor.
-        learn_threshold: Make the threshold a parameter, to be trained with the model.
+        learn_threshold: Make the threshold a parameter, to be trained with the model; that of a
+            number is in torch's default dtype.
         temperature: What scores, seen from the bound, are divided by.
         label_weight: As in `zlpr_loss`.
         pos_weight: As in `zlpr_loss`.
@@ -174,7 +175,7 @@ class ZLPRLoss(LossModule):
         reduction: Reduction = "mean",
     ) -> None:
         super().__init__(
-            threshold=as_tensor(threshold, learn=True) if learn_threshold else threshold,
+            threshold=kept_threshold(threshold, learn=True) if learn_threshold else threshold,
             temperature=temperature,
             label_weight=label_weight,
             pos_weight=pos_weight,
@@ -192,7 +193,8 @@ class SparseZLPRLoss(ZLPRLoss):
 
     Args:
         threshold: The bound that scores are compared with; a number or a tensor.
-        learn_threshold: Make the threshold a parameter, to be trained with the model.
+        learn_threshold: Make the threshold a parameter, to be trained with the model; that of a
+            number is in torch's default dtype.
         temperature: What scores, seen from the bound, are divided by.
         label_weight: As in `zlpr_loss`.
         pos_weight: As in `zlpr_loss`.
