@@ -22,7 +22,7 @@ def test_swapped_arguments_are_an_error(case: Case) -> None:
 
 
 @by_name
-@pytest.mark.parametrize("bad", [-0.1, 1.5, float("nan")])
+@pytest.mark.parametrize("bad", [-0.1, 1.5, float("nan"), float("inf"), -float("inf")])
 def test_targets_outside_zero_and_one_are_an_error(case: Case, bad: float) -> None:
     scores, targets = scores_and_targets()
     wrong = targets.double()

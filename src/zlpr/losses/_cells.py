@@ -225,8 +225,9 @@ def _as_boolean(scores: Tensor, targets: Tensor) -> Tensor | None:
         return targets
     if not targets.is_floating_point() or targets.requires_grad or torch.compiler.is_compiling():
         return None
-    try:  # 0 and 1 are the numbers that are their own squares
-        return targets > 0.5 if torch.equal(targets * targets, targets) else None
+    try:  # in as many passes as there are operations, of which soft targets take the first
+        rounded = torch.gt(targets, 0.5, out=torch.empty_like(targets))
+        return targets > 0.5 if torch.equal(rounded, targets) else None
     except RuntimeError:  # inside vmap, on the meta device, or a fake tensor
         return None
 
