@@ -5,7 +5,18 @@ import pytest
 
 from tests.metrics.cases import random_case
 from zlpr._errors import UserError
-from zlpr.decoding import Calibrator, LabelCount, ProbabilityFloor, TopK, from_config
+from zlpr.decoding import (
+    Calibrator,
+    LabelCount,
+    LabelSets,
+    ProbabilityFloor,
+    TopK,
+    WithAncestors,
+    ZeroBound,
+    from_config,
+    weigh,
+)
+from zlpr.metrics import TopScores
 
 CASE = random_case(samples=80, labels=6, density=0.3, seed=80)
 
@@ -43,3 +54,36 @@ def test_damaged_configurations_are_refused(change, words):
         from_config(ProbabilityFloor().to_config() | change)
     with pytest.raises(UserError, match="cannot stand on a floor"):
         ProbabilityFloor(ProbabilityFloor())
+
+
+def test_ancestors_are_added_above_a_floor_and_not_below():
+    """Below, it would take off again what they add, or never see those that are no candidates."""
+    ancestors = WithAncestors(ZeroBound(), [[], [0]])
+    with pytest.raises(UserError, match="cannot stand on ancestors"):
+        ProbabilityFloor(ancestors)
+    with pytest.raises(UserError, match="cannot stand on ancestors"):
+        from_config(ProbabilityFloor().to_config() | {"rule_below": ancestors.to_config()})
+    rule = WithAncestors(ProbabilityFloor(ZeroBound(), Calibrator(), 0.4), [[], [0]])
+    top = TopScores(np.array([[1]]), np.array([[2.0]]), 2)
+    assert rule(top).to_dense().tolist() == rule(top.to_dense()).tolist() == [[True, True]]
+
+
+@pytest.mark.parametrize(
+    "upon",
+    [
+        ProbabilityFloor,
+        lambda rule: WithAncestors(rule, [[]] * 6),
+        lambda rule: WithAncestors(ProbabilityFloor(rule), [[]] * 6),
+    ],
+)
+def test_a_rule_upon_one_that_reads_all_labels_refuses_candidates(upon):
+    top = TopScores.of(CASE.scores, 3)
+    fitted = upon(LabelSets()).fit(CASE.true, CASE.scores)
+    for use in (
+        lambda: fitted(top),
+        lambda: upon(LabelSets()).fit(CASE.true, top),
+        lambda: weigh(CASE.true, top, rules=[upon(LabelSets())]),
+    ):
+        with pytest.raises(UserError, match="reads the scores of all labels"):
+            use()
+    upon(LabelCount()).fit(CASE.true, top)(top)

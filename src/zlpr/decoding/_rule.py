@@ -335,7 +335,7 @@ class Rule(ABC):
             The rule itself.
         """
         data = Validation.check(y_true, y_score, metric, empty, train_labels, features)
-        if self.needs_all_labels:
+        if self.reads_all_labels:
             check_all_labels(self.name, data.shortlist)
         self.learn(data)
         return self
@@ -364,6 +364,11 @@ class Rule(ABC):
         """Whether the rule reads features, to be fitted as to decide."""
         return self.needs_features
 
+    @property
+    def reads_all_labels(self) -> bool:
+        """Whether the rule reads the scores of all labels, to be fitted as to decide."""
+        return self.needs_all_labels
+
     @overload
     def __call__(self, y_score: TopScores, *, features: Features | None = None) -> LabelLists: ...
     @overload
@@ -382,7 +387,7 @@ class Rule(ABC):
         scores = check_scores(y_score)
         if self.reads_features and features is None:
             raise UserError(f"{self.name} reads features: give it those of the samples")
-        if self.needs_all_labels:
+        if self.reads_all_labels:
             check_all_labels(self.name, scores.shortlist)
         read = check_features(features, len(scores.values))
         return scores.like(y_score, self.decide(scores.values, read, scores.shortlist))

@@ -182,7 +182,7 @@ def weigh(
     given = _all_rules(data) if rules is None else rules
     weighed = _affordable([create(x) if isinstance(x, str) else deepcopy(x) for x in given], data)
     for each in weighed:
-        if each.needs_all_labels:
+        if each.reads_all_labels:
             check_all_labels(each.name, data.shortlist)
     judged: tuple[JudgedRule, ...] = ()
     rule = weighed[0] if weighed[0].name == "zero" else weighed[-1]

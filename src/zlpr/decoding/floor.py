@@ -17,6 +17,7 @@ from zlpr.decoding._shortlist import Shortlist
 from zlpr.decoding.calibration import Calibrator
 from zlpr.decoding.probabilities import Probabilities, probabilities_from_config
 from zlpr.decoding.threshold import ZeroBound
+from zlpr.decoding.with_ancestors import WithAncestors
 
 __all__ = ["ProbabilityFloor"]
 
@@ -32,7 +33,7 @@ class ProbabilityFloor(Rule):
     much. `fit` fits the rule and the probabilities, each as if there were no floor.
 
     Args:
-        rule: decides.
+        rule: decides; one that adds ancestors stands above a floor, not below.
         calibrator: makes probabilities from scores, a `Calibrator` or a `SetPosterior`.
         min_probability: the floor, from 0 to 1.
 
@@ -54,6 +55,8 @@ class ProbabilityFloor(Rule):
             raise UserError(f"min_probability must lie in [0, 1], got {self.min_probability!r}")
         if isinstance(self.rule, ProbabilityFloor):
             raise UserError("a floor cannot stand on a floor: give one min_probability")
+        if isinstance(self.rule, WithAncestors):
+            raise UserError("a floor cannot stand on ancestors: add these to what is above a floor")
 
     def learn(self, data: Validation) -> None:
         """Fit the rule and the probabilities."""
@@ -64,6 +67,11 @@ class ProbabilityFloor(Rule):
     def reads_features(self) -> bool:
         """Whether the rule below the floor does."""
         return self.rule.reads_features
+
+    @property
+    def reads_all_labels(self) -> bool:
+        """Whether the rule below the floor does."""
+        return self.rule.reads_all_labels
 
     def decide(
         self,

@@ -67,6 +67,11 @@ class WithAncestors(Rule):
         """Whether the rule below does."""
         return self.rule.reads_features
 
+    @property
+    def reads_all_labels(self) -> bool:
+        """Whether the rule below does."""
+        return self.rule.reads_all_labels
+
     def decide(
         self,
         scores: FloatArray,

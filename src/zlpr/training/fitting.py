@@ -366,7 +366,7 @@ def check_decision(train: Dataset, config: TrainingConfig) -> None:
     """Refuse a decision that needs the scores of more labels than there are."""
     if config.decode != AUTO and not trainer_of(config.model).scores_all_labels:
         possible = decoding.rules_of_scores(of_candidates=True)
-        if decoding.create(config.decode).needs_all_labels:
+        if decoding.create(config.decode).reads_all_labels:
             raise UserError(
                 f"decode {config.decode!r} reads the scores of all labels, and model "
                 f"{config.model} scores candidates; its rules are: {', '.join((AUTO, *possible))}"
