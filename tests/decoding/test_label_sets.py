@@ -37,6 +37,17 @@ def test_tied_labels_are_decided_better_than_by_cuts(metric):
     assert joint > max(cut, top) + 0.01
 
 
+@pytest.mark.parametrize("metric", ["jaccard", "example_f1", "subset_accuracy"])
+@pytest.mark.parametrize("empty", ["paper", "sklearn"])
+def test_impossible_labels_are_not_predicted_where_nothing_else_is_worth_more(metric, empty):
+    """Without a label in truth and prediction scikit-learn's index is 0, as with a wrong label."""
+    true, scores = tied_data(3, samples=200)
+    rule = LabelSets().fit(true, scores, metric, empty=empty)
+    few = np.array([[-np.inf] * 6, [4.0, *[-np.inf] * 5], [-9.0, *[-np.inf] * 5]])
+    assert not (rule(few) & (few == -np.inf)).any()
+    assert not rule(few)[0].any()
+
+
 def test_training_labels_help_where_validation_is_small():
     generator = np.random.default_rng(2)
     table = np.unique(generator.random((60, 10)) < 0.3, axis=0)  # more sets than validation shows

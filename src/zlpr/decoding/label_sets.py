@@ -128,8 +128,9 @@ class LabelSets(Rule):
         likely = posterior.chances.topk(min(TRIED, sets.shape[1] - BACKGROUND), dim=1).indices
         promising = values.topk(min(SIZES_TRIED, values.shape[1]), dim=1).indices
         tried = torch.cat([_pick(by_size, promising), _pick(candidates.sets, likely)], 1)
-        expected = _expected_jaccard(tried, sets, chances, self.empty)
-        return _pick(tried, expected.argmax(1)) > 0
+        value, best = _expected_jaccard(tried, sets, chances, self.empty).max(1, keepdim=True)
+        # Where nothing is worth anything, as with impossible labels alone, no label is predicted.
+        return (_pick(tried, best.squeeze(1)) > 0) & (value > 0)
 
     def to_config(self) -> Config:
         """The rule as plain JSON."""
