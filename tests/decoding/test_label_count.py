@@ -68,6 +68,23 @@ def test_impossible_labels_and_degenerate_data():
     assert single(np.array([[1.0], [-1.0]])).tolist() == [[True], [False]]
 
 
+@pytest.mark.parametrize("rule", [LabelCount, FeatureCount])
+@pytest.mark.parametrize("candidates", [1, 2, 3, 5])
+def test_few_candidates_are_learned_from_as_all_labels_with_the_others_impossible(rule, candidates):
+    """Also where samples have more labels than candidates."""
+    true, scores = ranking_data(9, samples=200)
+    features = {"features": true.sum(axis=1, keepdims=True)} if rule is FeatureCount else {}
+    few = metrics.TopScores.of(scores, candidates)
+    of_few, of_all = (rule().fit(true, given, **features) for given in (few, few.to_dense()))
+    assert of_few.max_count == of_all.max_count == 4
+    np.testing.assert_allclose(of_few.weights, of_all.weights, rtol=1e-9)
+    np.testing.assert_allclose(of_few.mean, of_all.mean, rtol=1e-9)
+    assert of_few.cut == pytest.approx(of_all.cut, rel=1e-9)
+    np.testing.assert_array_equal(
+        of_few(few, **features).to_dense(), of_all(few.to_dense(), **features)
+    )
+
+
 def test_unfitted_and_broken_rules_say_so():
     with pytest.raises(UserError, match="call fit first"):
         LabelCount()(np.zeros((1, 2)))

@@ -76,7 +76,7 @@ class LabelCount(SecondStage):
         """Learn the number of labels, then the best cut for the metric."""
         counts = data.sample_sizes()
         self.max_count = int(counts.max())
-        inputs = self._inputs(data.scores, data.features)[1]
+        inputs = self._inputs(data.scores, data.features, self.max_count)[1]
         # A sample with c labels says "one more" at ranks 1 to c and "no more" at rank c + 1.
         ranks = np.arange(1, inputs.shape[1] + 1)
         asked, more = ranks <= counts[:, None] + 1, ranks <= counts[:, None]
@@ -97,10 +97,10 @@ class LabelCount(SecondStage):
         return predicted_above(self._survival(scores, features), self.cut)
 
     def _inputs(
-        self, scores: FloatArray, features: Features | None
+        self, scores: FloatArray, features: Features | None, count: int
     ) -> tuple[NDArray[np.int64], Values]:
-        """The labels in the order of their scores, and each rank's inputs."""
-        order, descending = _descending(scores, min(self.max_count, scores.shape[1]))
+        """The labels in the order of their scores, and the inputs of so many ranks."""
+        order, descending = _descending(scores, count)
         return order, _features(descending, scores)
 
     def _survival(self, scores: FloatArray, features: Features | None) -> Values:
@@ -108,7 +108,8 @@ class LabelCount(SecondStage):
 
         -inf beyond the most, and for what is no candidate or an impossible label.
         """
-        order, inputs = self._inputs(scores, features)
+        count = min(self.max_count, scores.shape[1])
+        order, inputs = self._inputs(scores, features, count)
         survival = np.exp(np.cumsum(-np.logaddexp(0, -self._linear(inputs)), axis=1))
         chances = np.full(scores.shape, -np.inf)
         np.put_along_axis(chances, order[:, : survival.shape[1]], survival, axis=1)
@@ -140,9 +141,9 @@ class FeatureCount(ReadsFeatures, LabelCount):
     name: ClassVar[str] = "feature_count"
 
     def _inputs(
-        self, scores: FloatArray, features: Features | None
+        self, scores: FloatArray, features: Features | None, count: int
     ) -> tuple[NDArray[np.int64], Values]:
-        order, inputs = super()._inputs(scores, features)
+        order, inputs = super()._inputs(scores, features, count)
         columns = condense(features, self.columns)[:, None]
         repeated = np.broadcast_to(columns, (*inputs.shape[:2], columns.shape[2]))
         return order, np.concatenate([inputs, repeated], axis=2)
@@ -151,14 +152,13 @@ class FeatureCount(ReadsFeatures, LabelCount):
 def _descending(scores: FloatArray, count: int) -> tuple[NDArray[np.int64], Values]:
     """The `count` + 1 labels with the highest scores, best first, and their scores.
 
-    Infinite scores count as the sample's nearest finite ones; a missing last score as equal to
-    the one before it.
+    Infinite scores count as the sample's nearest finite ones, and so do those of labels that are
+    missing, as those of what is no candidate are.
     """
     order = top_labels(scores, count + 1)
     top = np.take_along_axis(bounded(scores), order, axis=1)
-    if top.shape[1] == count:
-        top = np.concatenate([top, top[:, -1:]], axis=1)
-    return order, top.astype(np.float64)
+    missing = np.repeat(top[:, -1:], count + 1 - top.shape[1], axis=1)
+    return order, np.concatenate([top, missing], axis=1).astype(np.float64)
 
 
 def _features(top: Values, scores: FloatArray) -> Values:
