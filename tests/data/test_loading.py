@@ -108,3 +108,23 @@ def test_concatenation_keeps_what_all_have():
     both = concatenate([one, other])
     assert both.ids is None
     assert both.label_sets() == [("b",), ("a",)]
+
+
+def _table(path, *rows):
+    path.write_text("\n".join(rows) + "\n")
+    return path
+
+
+def test_a_column_of_classes_stays_one_in_a_part_that_has_two_of_them(tmp_path):
+    _table(tmp_path / "train.csv", "note,kind", *(f"text {i},{i % 4}" for i in range(40)))
+    _table(tmp_path / "test.csv", "note,kind", "x,1", "y,0")
+    data = load(tmp_path, labels="kind")
+    assert data.label_names == ("0", "1", "2", "3")
+    assert data.part("test").label_sets() == [("1",), ("0",)]
+
+
+def test_blank_cells_are_errors_in_a_part_of_a_column_of_zeros_and_ones(tmp_path):
+    _table(tmp_path / "train.csv", "note,toxic", *(f"text {i},{i % 2}" for i in range(40)))
+    _table(tmp_path / "test.csv", "note,toxic", "x,", "y,0", "z,", "u,2")
+    with pytest.raises(UserError, match=r"test.csv: 3 bad rows: line 2, .* line 4, .* line 5, "):
+        load(tmp_path, labels="toxic")

@@ -61,6 +61,39 @@ def test_one_named_column_of_zeros_and_ones_with_a_gap(tmp_path):
     assert read(path, labels="toxic", label_delimiter="").label_names == ("0", "1")
 
 
+@pytest.mark.parametrize("every", [2, 5, 20])
+def test_any_number_of_blank_cells_in_one_named_column_are_as_many_errors(tmp_path, every):
+    rows = [f"text {i}," + ("" if i % every == 0 else str(i % 3 % 2)) for i in range(200)]
+    path = _csv(tmp_path, rows, "text,toxic")
+    with pytest.raises(UserError, match=f"{200 // every} bad rows.*expected 0 or 1") as raised:
+        read(path, labels="toxic")
+    assert str(raised.value).count("0 and 1 are names of labels") == 1
+    assert read(path, labels="toxic", label_delimiter="").label_names == ("0", "1")
+    data = read(path, labels="toxic", skip_bad_rows=True)
+    assert data.label_names == ("toxic",)
+    assert len(data) == 200 - 200 // every
+
+
+def test_one_named_column_of_few_class_numbers_holds_names(tmp_path):
+    path = _csv(tmp_path, [f"text {i},{i % 3}" for i in range(30)], "text,kind")
+    assert read(path, labels="kind").label_names == ("0", "1", "2")
+
+
+@pytest.mark.parametrize("labels", [None, "kind"])
+def test_one_column_is_of_zeros_and_ones_as_it_was_in_the_data_before(tmp_path, labels):
+    classes = [f"text {i},{i % 4}" for i in range(40)]
+    first = read(_csv(tmp_path, classes, "text,kind"), labels="kind")
+    two = _csv(tmp_path, ["x,1", "y,0"], "text,kind")
+    assert read(two, labels=labels, like=first.columns).label_sets() == [("1",), ("0",)]
+    flags = read(_csv(tmp_path, ["x,1", "y,0"], "text,kind"), labels="kind")
+    assert flags.label_sets() == [("kind",), ()]
+    with pytest.raises(UserError, match=r"20 bad rows: .*'kind': expected 0 or 1, got '2'"):
+        read(_csv(tmp_path, classes, "text,kind"), labels=labels, like=flags.columns)
+    path = _csv(tmp_path, classes, "text,kind")
+    names = read(path, labels="kind", label_delimiter="", like=flags.columns)
+    assert names.label_names == first.label_names
+
+
 @pytest.mark.parametrize("cells", [("True", "False"), ("TRUE", "FALSE"), ("true", "false")])
 def test_one_named_column_of_true_and_false(tmp_path, cells):
     rows = [f"text {i},{cells[i % 2]},{cells[i % 3 > 0]}" for i in range(20)]

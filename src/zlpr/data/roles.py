@@ -184,21 +184,15 @@ def find_roles(
     }
     for role, columns in roles.items():
         _refuse_answers(file, label_columns, columns, role)
-    indicators = options.labelled and (
-        len(label_columns) > 1
-        or _listed(options.labels)
-        or (
-            _is_indicator(table, label_columns[0], named=options.labels is not None)
-            and options.label_delimiter is None
-        )
-    )
+    indicators = options.labelled and _are_indicators(table, label_columns, options)
     parser: LabelParser | None
     delimiter = None
     declared: tuple[str, ...] | None = None
     if not options.labelled:
         parser = None
     elif indicators:
-        parser = Indicators(label_columns, guessed)
+        only = len(label_columns) == 1 and not _listed(options.labels)
+        parser = Indicators(label_columns, _NO_LABEL if guessed else _ARE_NAMES if only else "")
         declared = label_columns
     else:
         parser = LabelCells(label_columns[0], *_cell_style(table[label_columns[0]], options))
@@ -538,20 +532,36 @@ def _label_columns(file: str, table: Table, options: ReadOptions) -> tuple[str, 
     )
 
 
+def _are_indicators(table: Table, columns: tuple[str, ...], options: ReadOptions) -> bool:
+    """Whether the columns of labels are of 0 and 1; of data read before, as they were there."""
+    if len(columns) > 1 or _listed(options.labels):
+        return True
+    if options.label_delimiter is not None:
+        return False
+    like = options.like
+    if like is not None and like.labels == columns:
+        return like.indicators
+    return _is_indicator(table, columns[0], named=options.labels is not None)
+
+
 def _is_indicator(table: Table, name: str, *, named: bool = False) -> bool:
     """Whether a column is one of 0 and 1, though not all of its first cells may be.
 
     The others are then errors: to ask for all of them would let one bad cell delete a label. Half
     of the cells is enough, unless the user named this one column: then it may hold label ids too,
-    and of 50 cells only one may be another. Columns of true and false are often no labels, and
-    count where they are named.
+    and of 50 cells only one may be another, but any number of them blank. Columns of true and false
+    are often no labels, and count where they are named.
     """
     if name.lower() in LABEL_NAMES:
         return False
     values = table[name]
     if named:
         fitting = sum(isinstance(value, _CELL_TYPES) and value in INDICATORS for value in values)
-        return fitting > 0 and len(values) - fitting <= (len(values) + 40) // 50
+        others = len(values) - fitting
+        few = (len(values) + 40) // 50
+        return fitting > 0 and (
+            others <= few or others == sum(is_blank(value, MISSING) for value in values)
+        )
     if bool in set(map(type, values)):
         return False
     fitting = sum(isinstance(value, _CELL_TYPES) and value in _ZERO_ONE for value in values)
@@ -624,36 +634,40 @@ def _parts(values: Sequence[Any], column: str, bad: BadCells) -> list[str]:
     return parts
 
 
+_NO_LABEL = "; where it is no label, list those that are with labels=…"
+_ARE_NAMES = "; where 0 and 1 are names of labels, say so with label_delimiter=''"
+
+
 @dataclass(frozen=True)
 class Indicators:
-    """One column of 0 and 1 per label."""
+    """One column of 0 and 1 per label, with what to add to an error in one of their cells."""
 
     names: tuple[str, ...]
-    guessed: bool = False
+    hint: str = ""
 
     def __call__(self, columns: Table, bad: BadCells) -> list[Sequence[str]]:
         """Gather the names of the columns that hold 1."""
         length = len(columns[self.names[0]])
         sets: list[list[str]] = [[] for _ in range(length)]
         for name in self.names:
-            present = _indicators(columns[name], name, bad, self.guessed)
+            present = _indicators(columns[name], name, bad, self.hint)
             for row in itertools.compress(range(length), present):
                 sets[row].append(name)
         return list(sets)
 
 
-def _indicators(values: Sequence[Any], name: str, bad: BadCells, guessed: bool) -> list[bool]:
+def _indicators(values: Sequence[Any], name: str, bad: BadCells, hint: str) -> list[bool]:
     try:
         return [INDICATORS[value] for value in values]
     except (KeyError, TypeError):  # TypeError: a cell that holds a list
         pass
     present = []
-    hint = "; where it is no label, list those that are with labels=…" if guessed else ""
     for row, value in enumerate(values):
         known = INDICATORS.get(value) if isinstance(value, str | int | float) else None
         if known is None:
             got = "nothing" if value is MISSING else quote(value)
             bad.report(row, name, f"expected 0 or 1, got {got}{hint}")
+            hint = ""  # once is enough
         present.append(bool(known))
     return present
 
