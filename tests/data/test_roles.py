@@ -329,6 +329,26 @@ def test_columns_of_true_and_false_are_suggested_as_labels(tmp_path):
     assert read(path, labels=["red", "blue"]).label_names == ("red", "blue")
 
 
+@pytest.mark.parametrize("who", ["null", '"  "', "7"])
+def test_a_group_that_is_null_or_not_there_is_blank(tmp_path, who):
+    path = tmp_path / "a.jsonl"
+    rows = ['{"text": "x", "labels": ["a"], "who": "g1"}', '{"text": "y", "labels": ["b"]}']
+    path.write_text("\n".join([*rows, f'{{"text": "z", "labels": [], "who": {who}}}']))
+    data = read(path, group="who")
+    assert list(data.groups) == ["g1", "", "7" if who == "7" else ""]
+    assert "have no group" in data.notes[0] or "has no group" in data.notes[0]
+    path.write_text("\n".join([*rows, '{"text": "z", "labels": [], "who": []}']))
+    with pytest.raises(UserError, match=r"'who': expected a name or a number, got \[\]"):
+        read(path, group="who")
+
+
+def test_groups_that_are_null_in_parquet_are_blank(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    rows = {"text": ["x", "y"], "labels": [["a"], ["b"]], "who": ["g1", None]}
+    pandas.DataFrame(rows).to_parquet(tmp_path / "a.parquet")
+    assert list(read(tmp_path / "a.parquet", group="who").groups) == ["g1", ""]
+
+
 @pytest.mark.parametrize(("name", "content"), [("a.jsonl", "{}\n{}\n"), ("a.json", "[{}, {}]")])
 @pytest.mark.parametrize("labelled", [True, False])
 def test_rows_without_columns_are_the_users_mistake(tmp_path, name, content, labelled):

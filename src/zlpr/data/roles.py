@@ -617,11 +617,13 @@ def _keys(values: Sequence[Any], column: str, bad: BadCells) -> list[str]:
 
 def _groups(values: Sequence[Any], column: str, bad: BadCells) -> list[str]:
     """Names without the blanks around them; "" for a blank cell, which is nan among numbers."""
-    keys = _keys(values, column, bad)
-    return [
-        "" if isinstance(value, float) and math.isnan(value) else key.strip()
-        for value, key in zip(values, keys, strict=True)
-    ]
+    return [key.strip() for key in _keys([_or_blank(value) for value in values], column, bad)]
+
+
+def _or_blank(value: Any) -> Any:
+    """A cell, or "" where it is null, not there, or no number among numbers."""
+    nothing = value is None or value is MISSING or (isinstance(value, float) and math.isnan(value))
+    return "" if nothing else value
 
 
 def _parts(values: Sequence[Any], column: str, bad: BadCells) -> list[str]:
