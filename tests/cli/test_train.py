@@ -673,6 +673,33 @@ def test_files_of_other_parts_are_read_as_the_training_part(tmp_path, capsys):
     assert capsys.readouterr().out.count("text from 'headline'") == 3
 
 
+def test_a_position_means_the_column_of_the_training_part(tmp_path, capsys):
+    rows = [f"n{i},{['wine', 'bed'][i % 2]} {i % 7},{['food', 'room'][i % 2]}" for i in range(60)]
+    (tmp_path / "a.csv").write_text("\n".join(["nr,story,kind", *rows]))
+    turned = [",".join(row.split(",")[place] for place in (1, 0, 2)) for row in rows]
+    (tmp_path / "b.csv").write_text("\n".join(["story,nr,kind", *turned]))
+    files = [str(tmp_path / "a.csv"), "--validation", str(tmp_path / "b.csv")]
+    files += ["--test", str(tmp_path / "b.csv"), "--out", str(tmp_path / "m")]
+    how = ["--text", "1", "--labels", "2", "--header", "--regularisation", "1", "--json"]
+    assert main(["train", *files, *how]) == 0
+    assert json.loads(capsys.readouterr().out)["metrics"]["test"]["micro_f1"] == 1
+
+
+def test_files_of_other_parts_need_no_groups(tmp_path, capsys):
+    rows = [f"{['wine', 'bed'][i % 2]} {i},{['food', 'room'][i % 2]}" for i in range(200)]
+    grouped = [f"{row},u{i % 40}" for i, row in enumerate(rows)]
+    (tmp_path / "a.csv").write_text("\n".join(["text,labels,user", *grouped]))
+    (tmp_path / "b.csv").write_text("\n".join(["text,labels", *rows[:60]]))
+    files = [str(tmp_path / "a.csv"), "--test", str(tmp_path / "b.csv")]
+    how = ["--group", "user", "--regularisation", "1", "--out", str(tmp_path / "m")]
+    assert main(["train", *files, *how]) == 0
+    assert "labels from 'labels', group from 'user'" in capsys.readouterr().out
+    (tmp_path / "c.csv").write_text("\n".join(["text,labels", *rows]))
+    files[0] = str(tmp_path / "c.csv")
+    assert main(["train", *files, *how, "--overwrite"]) == 2
+    assert "c.csv: no column 'user' for group" in capsys.readouterr().err
+
+
 def test_counts_of_other_parts_that_are_0_and_1_are_no_labels(tmp_path):
     for name, count, most in (("train", 80, 30), ("test", 10, 1)):
         rows = [f"{['wine', 'room'][i % 2]} {i},{min(i, most)},{i % 2}" for i in range(count)]

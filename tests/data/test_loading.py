@@ -128,3 +128,38 @@ def test_blank_cells_are_errors_in_a_part_of_a_column_of_zeros_and_ones(tmp_path
     _table(tmp_path / "test.csv", "note,toxic", "x,", "y,0", "z,", "u,2")
     with pytest.raises(UserError, match=r"test.csv: 3 bad rows: line 2, .* line 4, .* line 5, "):
         load(tmp_path, labels="toxic")
+
+
+@pytest.mark.parametrize("header", [None, True])
+def test_a_position_means_the_column_of_the_first_part(tmp_path, header):
+    _table(tmp_path / "train.csv", "id,story,kind,who", "n1,wine,food,g1", "n2,bed,room,g2")
+    _table(tmp_path / "test.csv", "who,story,id,kind", "g3,soup,n3,food")
+    data = load(tmp_path, text=1, labels="2", id=0, group=3, header=header)
+    assert list(data.texts) == ["wine", "bed", "soup"]
+    assert data.label_sets()[-1] == ("food",)
+    assert list(data.ids) == ["n1", "n2", "n3"]
+    assert list(data.groups) == ["g1", "g2", "g3"]
+    _table(tmp_path / "test.csv", "who,tale,id,kind", "g3,soup,n3,food")
+    with pytest.raises(UserError, match="no column 'story' for text"):
+        load(tmp_path, text=1, labels=2, header=header)
+
+
+def test_positions_stay_positions_where_the_first_part_has_no_header(tmp_path):
+    _table(tmp_path / "train.csv", "n1,wine,food", "n2,bed,room")
+    _table(tmp_path / "test.csv", "n3,soup,food")
+    data = load(tmp_path, text=1, labels=2, header=False)
+    assert list(data.texts) == ["wine", "bed", "soup"]
+
+
+def test_other_parts_need_no_groups_nor_ids(tmp_path):
+    _table(tmp_path / "train.csv", "id,text,labels,who", "1,wine,food,g1", "2,bed,room,g2")
+    _table(tmp_path / "test.csv", "text,labels", "soup,food")
+    data = load(tmp_path, group="who", id="id")
+    assert list(data.groups) == ["g1", "g2", ""]
+    assert data.ids is None
+    with pytest.raises(UserError, match="no column 'who' for group"):  # they will be divided anew
+        load(tmp_path, group="who", mixed=True)
+    (tmp_path / "train.csv").rename(tmp_path / "train-0-of-2.csv")
+    (tmp_path / "test.csv").rename(tmp_path / "train-1-of-2.csv")
+    with pytest.raises(UserError, match="no column 'who' for group"):
+        load(tmp_path, group="who")

@@ -178,6 +178,7 @@ def _workers(args: argparse.Namespace) -> "AbstractContextManager[BlockWorkers |
 
 def _parts(args: argparse.Namespace, seed: int) -> "Parts":
     """Train, validation and test: as they came, or divided here."""
+    from zlpr.data.rows import answered_before
     from zlpr.training.parts import combine, divide
 
     data = load_data(args.data, args)
@@ -190,8 +191,10 @@ def _parts(args: argparse.Namespace, seed: int) -> "Parts":
     if args.split is not None and args.validation is not None:
         raise UserError("--split: nothing is divided where --validation is given; leave one out")
     like = _like(data)
-    if like is not None and like.features is not None:  # what ranges of columns meant there
-        args = argparse.Namespace(**{**vars(args), **_NO_FEATURES})
+    if like is not None:  # what positions and ranges of columns meant there
+        told = answered_before(vars(args), like, another_part=True)
+        told |= {} if like.features is None else _NO_FEATURES
+        args = argparse.Namespace(**{**vars(args), **told})
     validation, test = (
         None if other is None else load_data(other, args, like, may_be_flat=True)
         for other in (args.validation, args.test)

@@ -25,6 +25,7 @@ from zlpr.data.hierarchy import Hierarchy
 from zlpr.data.label_names import LABELS_FILE, label_order
 from zlpr.data.problems import name_all, quote, quote_all
 from zlpr.data.reading import OF_COLUMNS, as_arguments, read, stacked
+from zlpr.data.rows import answered_before
 
 _log = logging.getLogger("zlpr.data")
 
@@ -177,14 +178,7 @@ def _load_parts(folder: Path, how: Mapping[str, Any], *, mixed: bool) -> Dataset
     listed = folder / LABELS_FILE
     if listed.is_file() and how.get("label_names") is None:
         how = {**how, "label_names": listed}
-    given: Columns | None = how.get("like")
-    width = None if given is None else given.num_features
-    read_parts: dict[SplitName, list[Dataset]] = {name: [] for name in parts}
-    for name, path in ((name, path) for name, paths in parts.items() for path in paths):
-        data = read(path, **how)
-        read_parts[name].append(data)
-        if how.get("like") is given and data.columns is not None:  # the others are read like it
-            how = _like(how, replace(data.columns, num_features=width), mixed=mixed)
+    read_parts = _read_parts(parts, how, mixed=mixed)
     if mixed:
         held = _features_of_all([*itertools.chain.from_iterable(read_parts.values())])
         for name, datasets in read_parts.items():
@@ -197,6 +191,25 @@ def _load_parts(folder: Path, how: Mapping[str, Any], *, mixed: bool) -> Dataset
         return data
     _log.warning(note)
     return replace(data, notes=(*data.notes, note))
+
+
+def _read_parts(
+    parts: Mapping[SplitName, Sequence[Path]], how: Mapping[str, Any], *, mixed: bool
+) -> dict[SplitName, list[Dataset]]:
+    """The files of each part; all are read like the first one."""
+    width = None if how.get("like") is None else how["like"].num_features
+    first: Columns | None = None
+    read_parts: dict[SplitName, list[Dataset]] = {}
+    for name, paths in parts.items():
+        another = bool(read_parts) and not mixed
+        read_parts[name] = []
+        for path in paths:
+            options = how if first is None else _like(how, first, mixed=mixed, another=another)
+            data = read(path, **options)
+            read_parts[name].append(data)
+            if first is None and data.columns is not None:
+                first = replace(data.columns, num_features=width)
+    return read_parts
 
 
 def _left_out_note(folder: Path) -> str | None:
@@ -213,11 +226,14 @@ def _left_out_note(folder: Path) -> str | None:
     return f"{folder}: left out {quote_all(like_data, 5)}; not called or ending as a part's file"
 
 
-def _like(how: Mapping[str, Any], columns: Columns, *, mixed: bool) -> dict[str, Any]:
-    """The arguments of `read` for more data; ranges of features mean the columns found before.
+def _like(
+    how: Mapping[str, Any], columns: Columns, *, mixed: bool, another: bool
+) -> dict[str, Any]:
+    """The arguments of `read` for more data; ranges and positions mean the columns found before.
 
     Data that is to be mixed with other data has these columns too, and categories of its own.
     """
+    how = {**how, **answered_before(how, columns, another_part=another)}
     held = columns.features
     if held is None:
         return {**how, "like": columns}
@@ -346,7 +362,13 @@ def join_parts(parts: Mapping[SplitName, Dataset], name: str = "") -> Dataset:
         (('a', 'b'), ['train', 'test'])
     """
     split = np.repeat(np.array(list(parts)), [len(data) for data in parts.values()])
+    if "train" in parts and parts["train"].groups is not None:  # which a split of it has to keep
+        parts = {part: _with_groups(data) for part, data in parts.items()}
     return replace(concatenate(list(parts.values())), split=split, name=name)
+
+
+def _with_groups(data: Dataset) -> Dataset:
+    return data if data.groups is not None else replace(data, groups=[""] * len(data))
 
 
 def concatenate(datasets: Sequence[Dataset]) -> Dataset:

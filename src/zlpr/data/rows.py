@@ -118,6 +118,35 @@ def listed(asked: Column | Sequence[Column] | Literal[False] | None) -> list[Col
     return [asked] if isinstance(asked, str | int) else list(asked)
 
 
+def answered_before(
+    asked: Mapping[str, Any], first: Columns, *, another_part: bool
+) -> dict[str, str | None]:
+    """What to ask for of columns in more data in place of what was asked of the first, by role.
+
+    A position means the column that stands there in the first data, by its name: None leaves it to
+    how that was read. Ids and groups may be absent in other parts.
+
+    Args:
+        asked: columns by name or position.
+        first: what was found of them.
+        another_part: whether this is another part, and not more rows of the same.
+
+    Examples:
+        >>> first = Columns("csv", text=("body",), labels=("tags",), group="user")
+        >>> asked = {"text": "1", "labels": "tags", "group": "user"}
+        >>> answered_before(asked, first, another_part=True)
+        {'text': None, 'group': None}
+    """
+    answered: dict[str, str | None] = {}
+    for role in ("text", "labels") if first.header else ():
+        if getattr(first, role) and any(map(is_position, listed(asked.get(role)))):
+            answered[role] = None
+    for role in ("id", "group"):
+        if listed(asked.get(role)):
+            answered[role] = None if another_part else getattr(first, role)
+    return answered
+
+
 def texts_of(dataset: Dataset) -> Sequence[str]:
     """The texts, for a format that holds nothing else."""
     if dataset.texts is None:

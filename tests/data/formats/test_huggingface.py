@@ -107,3 +107,14 @@ def test_ids_that_one_part_lacks_are_left_out_and_said(tmp_path):
     assert len(data) == 4
     assert data.ids is None
     assert any("not every part has ids: left out" in note for note in data.notes)
+
+
+def test_columns_and_groups_of_all_parts_are_those_of_the_first(tmp_path):
+    first = {"nr": ["1", "2"], "story": ["wine", "bed"], "kind": [0, 3], "who": ["g1", "g2"]}
+    train = datasets.Dataset.from_dict(first)
+    test = datasets.Dataset.from_dict({"story": ["u", "v"], "nr": ["3", "4"], "kind": [0, 1]})
+    datasets.DatasetDict(train=train, dev=train, test=test).save_to_disk(tmp_path / "parts")
+    data = load(tmp_path / "parts", text=1, labels=2, group="who")
+    assert list(data.texts) == ["wine", "bed", "wine", "bed", "u", "v"]
+    assert data.part("test").label_sets() == [("0",), ("1",)]
+    assert list(data.groups) == ["g1", "g2", "g1", "g2", "", ""]

@@ -20,7 +20,13 @@ from zlpr.data.formats._arrow import (
 )
 from zlpr.data.problems import Problems, quote
 from zlpr.data.roles import find_roles
-from zlpr.data.rows import Block, ReadOptions, number_columns, sample_columns
+from zlpr.data.rows import (
+    Block,
+    ReadOptions,
+    answered_before,
+    number_columns,
+    sample_columns,
+)
 
 HUB = "hf:"
 """What a name on the hub starts with: ``hf:owner/name``, or ``hf:owner/name:configuration``."""
@@ -36,6 +42,7 @@ def read_blocks(path: Path, options: ReadOptions, problems: Problems) -> Iterato
     problems.unit = "row"
     name = str(path)
     parts = _parts(_hub_parts(name) if name.startswith(HUB) else _saved_parts(path), problems)
+    given, grouped = options.like, False
     for part, batches in parts.items():
         place = f"{problems.name}, {part} part" if len(parts) > 1 else problems.name
         roles, first = None, 1
@@ -45,10 +52,14 @@ def read_blocks(path: Path, options: ReadOptions, problems: Problems) -> Iterato
             block = roles.block(columns, range(first, first + rows), problems)
             if len(parts) > 1:
                 block.split = [part] * len(block.labels)
+            if grouped and block.groups is None:  # which a split of the first part has to keep
+                block.groups = [""] * len(block.labels)
             yield block
             first += rows
-        if roles is not None:
-            options = replace(options, like=roles.columns)
+        if roles is not None and options.like is given:
+            like = roles.columns
+            asked: dict[str, Any] = answered_before(vars(options), like, another_part=True)
+            options, grouped = replace(options, like=like, **asked), like.group is not None
 
 
 Batch = tuple[dict[str, list[Any]], dict[str, tuple[str, ...]]]
