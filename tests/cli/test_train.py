@@ -700,6 +700,52 @@ def test_files_of_other_parts_need_no_groups(tmp_path, capsys):
     assert "c.csv: no column 'user' for group" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("part", ["--validation", "--test"])
+def test_a_part_of_other_inputs_is_refused_before_anything_is_trained(tmp_path, capsys, part):
+    (tmp_path / "a.csv").write_text("text,labels\n" + "red wine,a\nblue bed,b\n" * 60)
+    (tmp_path / "b.svm").write_text("1 0:1\n2 1:1\n" * 60)
+    (tmp_path / "c.svm").write_text("120 1 3\n" + "1 0:1\n2 0:1\n" * 60)
+    for train, other, message in (
+        ("a.csv", "b.svm", "a: some parts hold texts and others features: texts here, features"),
+        ("b.svm", "a.csv", "b: some parts hold texts and others features: features here, texts"),
+        ("b.svm", "c.svm", "c: 1 feature, and b has 2; all parts need the same"),
+    ):
+        command = ["train", str(tmp_path / train), part, str(tmp_path / other)]
+        assert main([*command, "--out", str(tmp_path / "m")]) == 2
+        assert message in capsys.readouterr().err
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "b.svm", "c.svm"]
+
+
+def test_sparse_files_of_other_parts_may_be_narrower_or_wider(tmp_path, capsys):
+    for width in (3, 5, 9):
+        rows = [f"{i % 2} {i % 2}:1 {i % width}:0.5\n" for i in range(60)]
+        (tmp_path / f"w{width}.svm").write_text("".join(rows))
+    files = [
+        tmp_path / "w5.svm",
+        "--validation",
+        tmp_path / "w3.svm",
+        "--test",
+        tmp_path / "w9.svm",
+    ]
+    out = str(tmp_path / "m")
+    command = ["train", *map(str, files), "--regularisation", "1", "--out", out]
+    assert main(command) == 0
+    for width in (3, 5, 9):
+        assert main(["evaluate", out, str(tmp_path / f"w{width}.svm"), "--json"]) == 0
+    capsys.readouterr()
+
+
+def test_a_folder_of_sparse_parts_is_read_by_its_model_again(tmp_path, capsys):
+    for name, width in (("train", 5), ("test", 9)):
+        rows = [f"{i % 2} {i % 2}:1 {i % width}:0.5\n" for i in range(120)]
+        (tmp_path / f"{name}.svm").write_text("".join(rows))
+    out = str(tmp_path / "m")
+    assert main(["train", str(tmp_path), "--regularisation", "1", "--out", out]) == 0
+    assert zlpr.load(out).record.data["columns"]["num_features"] == 9
+    assert main(["evaluate", out, str(tmp_path), "--json"]) == 0
+    capsys.readouterr()
+
+
 def test_counts_of_other_parts_that_are_0_and_1_are_no_labels(tmp_path):
     for name, count, most in (("train", 80, 30), ("test", 10, 1)):
         rows = [f"{['wine', 'room'][i % 2]} {i},{min(i, most)},{i % 2}" for i in range(count)]

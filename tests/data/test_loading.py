@@ -163,3 +163,16 @@ def test_other_parts_need_no_groups_nor_ids(tmp_path):
     (tmp_path / "test.csv").rename(tmp_path / "train-1-of-2.csv")
     with pytest.raises(UserError, match="no column 'who' for group"):
         load(tmp_path, group="who")
+
+
+def test_sparse_parts_without_a_header_are_as_wide_as_the_widest(tmp_path):
+    _table(tmp_path / "train.svm", "3 0:1", "4 1:1")
+    _table(tmp_path / "test.svm", "3 6:1")
+    data = load(tmp_path)
+    assert data.features.shape == (3, 7)
+    assert data.columns.num_features == 7
+    _table(tmp_path / "test.svm", "1 9 5", "3 6:1")
+    assert load(tmp_path).columns.num_features == 9
+    _table(tmp_path / "train.svm", "2 4 5", "3 0:1", "4 1:1")
+    with pytest.raises(UserError, match="train: 4 features, and test has 9; all parts need"):
+        load(tmp_path)

@@ -9,7 +9,7 @@ from tests.models import fitted
 from zlpr import load, metrics
 from zlpr._ancestors import Ancestors
 from zlpr._errors import UserError
-from zlpr.data import Dataset, demo
+from zlpr.data import Columns, Dataset, demo
 from zlpr.decoding import (
     Threshold,
     TopK,
@@ -88,6 +88,40 @@ def test_data_without_copies_and_groups_is_chosen_on_sample_by_sample():
         result = fit(train, part, config)
         assert result.validation.groups is None
         assert result.choice == fitted.result().choice
+
+
+def rows_of(width):
+    """A file's samples, as wide as its rows show."""
+    features = sparse.csr_array(np.tile(np.eye(width), (30, 1)))
+    sets = [{"a"} if row % width else {"b"} for row in range(30 * width)]
+    columns = Columns("svm", num_features=width, seen_width=True)
+    return Dataset.from_label_sets(sets, features=features, columns=columns)
+
+
+@pytest.mark.parametrize("widths", [(4, 3, 6), (6, 4, 3), (3, 6, 4)])
+def test_sparse_parts_are_as_wide_as_the_widest(widths):
+    train, validation, test = map(rows_of, widths)
+    config = TrainingConfig(regularisation=1.0)
+    model = fit(train, validation, config, test=test).model
+    assert model.record.data["columns"]["num_features"] == 6
+    assert model.predict_scores(np.eye(6)).shape == (6, 2)
+
+
+@pytest.mark.parametrize("part", ["validation", "test"])
+def test_parts_that_do_not_go_together_are_refused_before_training(part, monkeypatch):
+    monkeypatch.setattr("zlpr.training.fitting.fit_parts", None)
+    train = Dataset.from_label_sets([{"a"}] * 60, features=np.eye(60))
+    wide = Dataset.from_label_sets([{"a"}] * 60, features=np.eye(60, 61), name="wide")
+    texts = Dataset.from_label_sets([{"a"}] * 60, texts=["x"] * 60)
+    other = Dataset.from_label_sets([{"b"}] * 60, features=np.eye(60))
+    for wrong, message in (
+        (wide, "60 features, and wide has 61; all parts need the same"),
+        (texts, "some parts hold texts and others features"),
+        (other, f"training has 1 label, {part} 1; not in training: b"),
+    ):
+        given = {"validation": train, part: wrong}
+        with pytest.raises(UserError, match=message):
+            fit(train, config=TrainingConfig(), **given)
 
 
 @pytest.mark.parametrize(

@@ -195,6 +195,35 @@ def test_labels_of_a_part_that_only_count_those_of_the_others_get_their_names(tm
     assert parts.test.label_sets() == [("1",), ("2",)]
 
 
+def written(path, rows):
+    path.write_text("".join(f"{row}\n" for row in rows))
+    return load(path)
+
+
+def test_sparse_parts_without_a_header_become_as_wide_as_the_widest(tmp_path):
+    narrow, middle, wide = (
+        written(tmp_path / f"w{width}.svm", [f"{i % 2} {i % width}:1" for i in range(40)])
+        for width in (3, 5, 9)
+    )
+    for parts in ((narrow, middle, wide), (wide, narrow, middle), (middle, None, narrow)):
+        made = combine(*parts)
+        widths = {part.features.shape[1] for part in (made.train, made.validation, made.test)}
+        widest = max(part.features.shape[1] for part in parts if part is not None)
+        assert widths == {widest}
+        assert made.describe()["columns"]["num_features"] == widest
+    announced = written(tmp_path / "announced.svm", ["1 4 2", "1 3:1"])
+    assert combine(narrow, None, announced).train.features.shape[1] == 4
+    with pytest.raises(UserError, match="announced: 4 features, and w9 has 9; all parts need"):
+        combine(wide, None, announced)
+
+
+def test_parts_of_different_kinds_are_refused(data, tmp_path):
+    numbers = written(tmp_path / "numbers.svm", ["1 0:1", "2 1:1"])
+    for parts in ((data, None, numbers), (data, numbers, None), (numbers, None, data)):
+        with pytest.raises(UserError, match="some parts hold texts and others features: "):
+            combine(*parts)
+
+
 def reviewed(data, *, split=None, refit=False):
     """A model's record of the data, and what of it is looked at."""
     known = divide(data, split).describe()

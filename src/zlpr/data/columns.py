@@ -30,6 +30,8 @@ class Columns:
         header: whether the columns have names; else they are "column 0", "column 1", …
         numbered: whether labels are numbers that count names, listed elsewhere, from 0.
         num_features: the width of the feature matrix; None for texts.
+        seen_width: whether that is only how far the rows go of a sparse file without a header; not
+            kept in JSON.
         features: the columns of a table that it was made from, where it was.
         attributes: those of an ARFF file that it was made from, where it was.
         also_text: columns that look like texts and were not chosen; not kept in JSON.
@@ -54,6 +56,7 @@ class Columns:
     header: bool = True
     numbered: bool = False
     num_features: int | None = None
+    seen_width: bool = False
     features: FeatureColumns | None = None
     attributes: FeatureAttributes | None = None
     also_text: tuple[str, ...] = ()
@@ -85,6 +88,7 @@ class Columns:
     def to_json(self) -> dict[str, Any]:
         """What another file is read by, as plain JSON; what is not set is left out."""
         kept = to_plain(replace(self, also_text=(), unread=()))
+        del kept["seen_width"]
         unset = {"format": ""}  # a delimiter of "" says that there is none
         return {
             name: value for name, value in kept.items() if value not in (None, [], unset.get(name))

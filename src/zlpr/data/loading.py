@@ -16,6 +16,7 @@ from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr._escape import from_system
 from zlpr.data import demo
+from zlpr.data.alike import with_same_inputs
 from zlpr.data.columns import Columns
 from zlpr.data.dataset import SPLIT_NAMES, Dataset, SplitName, split_name
 from zlpr.data.feature_columns import FeatureColumns, FeatureEncoder, decode
@@ -372,14 +373,16 @@ def _with_groups(data: Dataset) -> Dataset:
 
 
 def concatenate(datasets: Sequence[Dataset]) -> Dataset:
-    """One data set after the other, with the labels of all; fields that one lacks are left out."""
+    """One data set after the other, with the labels of all; fields that one lacks are left out.
+
+    Raises:
+        UserError: some hold texts and others features, or features of another width.
+    """
     if len(datasets) == 1:
         return datasets[0]
+    datasets = with_same_inputs(datasets)
     names = _union([data.label_names for data in datasets])
     aligned = [data.with_label_names(names) for data in datasets]
-    with_texts = {data.texts is not None for data in datasets}
-    if len(with_texts) > 1:
-        raise UserError(f"{datasets[0].name}: some parts hold texts and others features")
 
     def joined(field: str) -> list[str] | None:
         columns = [getattr(data, field) for data in aligned]
@@ -387,12 +390,12 @@ def concatenate(datasets: Sequence[Dataset]) -> Dataset:
             return None
         return list(itertools.chain.from_iterable(columns))
 
-    split = joined("split")
+    split, texts = joined("split"), joined("texts")
     return replace(
         aligned[0],
         labels=sparse.csr_array(sparse.vstack([data.labels for data in aligned], format="csr")),
-        texts=joined("texts"),
-        features=None if True in with_texts else stacked([data.features for data in aligned]),
+        texts=texts,
+        features=None if texts is not None else stacked([data.features for data in aligned]),
         ids=joined("ids"),
         groups=joined("groups"),
         split=None if split is None else np.array(split),

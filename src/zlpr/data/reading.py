@@ -477,10 +477,11 @@ def stacked(features: Sequence[Any]) -> Any:
     if not sparse.issparse(features[0]):
         return np.concatenate(features)
     width = max(matrix.shape[1] for matrix in features)
-    return sparse.csr_array(sparse.vstack([_widened(m, width) for m in features], format="csr"))
+    return sparse.csr_array(sparse.vstack([widened(m, width) for m in features], format="csr"))
 
 
-def _widened(matrix: Any, width: int) -> Any:
+def widened(matrix: Any, width: int) -> Any:
+    """A sparse matrix with columns of zeros behind its own."""
     shape = (matrix.shape[0], width)
     return sparse.csr_array((matrix.data, matrix.indices, matrix.indptr), shape=shape)
 

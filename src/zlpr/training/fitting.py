@@ -16,6 +16,7 @@ from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr._memory import require_memory
 from zlpr.data import Dataset
+from zlpr.data.alike import with_same_inputs
 from zlpr.metrics import LabelFrequencies, TopScores, label_report
 from zlpr.models.base import FittedModel, TrainingRecord
 from zlpr.models.feature_config import VIEWS
@@ -112,12 +113,20 @@ def fit(
 
     Returns:
         The model, ready to predict and to save with its figures, and how it came to be.
+
+    Raises:
+        UserError: the parts have other labels, or inputs of another kind or width; or the settings
+            do not go with the data.
     """
-    check_same_labels(train, validation)
-    check_settings(train, config)
     given = {"train": train, "validation": validation, "test": test}
     sources = {name: part for name, part in given.items() if part is not None}
-    parts = Parts(train, validation, test, sources, "published", config.seed)
+    for name, part in sources.items():
+        check_same_labels(train, part, name)
+    check_settings(train, config)
+    held = dict(zip(sources, with_same_inputs([*sources.values()]), strict=True))
+    parts = Parts(
+        held["train"], held["validation"], held.get("test"), sources, "published", config.seed
+    )
     return fit_parts(parts, config, checkpoint=checkpoint, progress=progress, workers=workers)
 
 
@@ -396,11 +405,11 @@ def check_settings(train: Dataset, config: TrainingConfig) -> None:
             )
 
 
-def check_same_labels(train: Dataset, validation: Dataset) -> None:
+def check_same_labels(train: Dataset, part: Dataset, name: str = "validation") -> None:
     """Refuse parts whose columns mean different labels."""
-    if train.label_names != validation.label_names:
-        unseen = sorted(set(validation.label_names) - set(train.label_names))
+    if train.label_names != part.label_names:
+        unseen = sorted(set(part.label_names) - set(train.label_names))
         raise UserError(
-            f"training has {counted(train.num_labels, 'label')}, validation {validation.num_labels}"
+            f"training has {counted(train.num_labels, 'label')}, {name} {part.num_labels}"
             + (f"; not in training: {', '.join(unseen[:5])}" if unseen else " in another order")
         )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.data import Columns, Dataset, data_digest, make_split
+from zlpr.data.alike import with_same_inputs
 from zlpr.data.digest import content_digest, joint_digest
 from zlpr.data.label_names import counts_labels
 from zlpr.data.splits import Method, check_parts, content_keys, units_of, usual_method
@@ -376,19 +377,21 @@ def combine(
     Without a validation part, a ninth of the training part is held out for it, by the method and
     the seed; groups stay together. A label without a training sample cannot be learned; that it is
     missed counts in the figures.
+
+    Raises:
+        UserError: some parts hold texts and others features, or features of another width.
     """
     given = {"train": train, "validation": validation, "test": test}
     sources = {name: part for name, part in given.items() if part is not None}
-    validation, test = (_named_alike(part, train) for part in (validation, test))
-    parts = [part for part in (train, validation, test) if part is not None]
+    parts = [_named_alike(part, train) for part in with_same_inputs([*sources.values()])]
     names = tuple(dict.fromkeys(name for part in parts for name in part.label_names))
-    train = _with_links_of_all(train.with_label_names(names), parts)
-    if validation is None:
-        train, validation = hold_out(train, seed, method)
+    held = {name: part.with_label_names(names) for name, part in zip(sources, parts, strict=True)}
+    train = _with_links_of_all(held["train"], parts)
+    if "validation" in held:
+        validation = held["validation"]
     else:
-        validation = validation.with_label_names(names)
-    test = None if test is None else test.with_label_names(names)
-    return Parts(train, validation, test, sources, "published", seed)
+        train, validation = hold_out(train, seed, method)
+    return Parts(train, validation, held.get("test"), sources, "published", seed)
 
 
 def _with_links_of_all(train: Dataset, parts: Sequence[Dataset]) -> Dataset:
@@ -399,9 +402,9 @@ def _with_links_of_all(train: Dataset, parts: Sequence[Dataset]) -> Dataset:
     return train
 
 
-def _named_alike(part: Dataset | None, train: Dataset) -> Dataset | None:
+def _named_alike(part: Dataset, train: Dataset) -> Dataset:
     """A part whose labels only count those of the training part, with their names."""
-    if part is None or not counts_labels(part, train.label_names, train.columns):
+    if not counts_labels(part, train.label_names, train.columns):
         return part
     _log.warning("%s: its labels are numbers, read as positions among the others'", part.name)
     return part.with_numbers_named(train.label_names)

@@ -69,6 +69,8 @@ def read_blocks(path: Path, options: ReadOptions, problems: Problems) -> Iterato
                 names = _names(path, header.labels, options, problems)
                 columns = Columns(numbered=True)
                 lines = Lines(lines.first + 1, lines.texts[1:])
+            elif not header.sure:
+                columns = Columns(seen_width=True)
         before = problems.count
         block = _block(lines, header, names, options, problems)
         repeated += _sum_repeated(block, repeated, problems)

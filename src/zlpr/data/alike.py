@@ -1,0 +1,63 @@
+"""What parts of data share once they stand together: inputs of one kind and width."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from zlpr._counted import counted
+from zlpr._errors import UserError
+from zlpr.data.columns import Columns
+from zlpr.data.dataset import Dataset
+from zlpr.data.reading import widened
+
+
+def with_same_inputs(parts: Sequence[Dataset]) -> list[Dataset]:
+    """The parts, of which sparse ones without a header become as wide as the widest.
+
+    Raises:
+        UserError: some hold texts and others features, or features of another width.
+
+    Examples:
+        >>> texts = Dataset.from_label_sets([{"a"}], texts=["x"])
+        >>> with_same_inputs([texts, texts]) == [texts, texts]
+        True
+    """
+    first = parts[0]
+    other = next((part for part in parts if (part.texts is None) != (first.texts is None)), None)
+    if other is not None:
+        raise UserError(
+            f"{_called(first)}: some parts hold texts and others features: {_held(first)} here, "
+            f"{_held(other)} in {_called(other)}; give all of them the same"
+        )
+    if first.texts is not None:
+        return list(parts)
+    widest = max(parts, key=_width)
+    for part in parts:
+        if _width(part) < _width(widest) and not _columns(part).seen_width:
+            raise UserError(
+                f"{_called(part)}: {counted(_width(part), 'feature')}, and {_called(widest)} has "
+                f"{_width(widest):,}; all parts need the same"
+            )
+    return [_as_wide(part, _width(widest)) for part in parts]
+
+
+def _width(part: Dataset) -> int:
+    return 0 if part.features is None else int(part.features.shape[1])
+
+
+def _columns(part: Dataset) -> Columns:
+    return part.columns or Columns()
+
+
+def _called(part: Dataset) -> str:
+    return part.name or "the data"
+
+
+def _held(part: Dataset) -> str:
+    return "features" if part.texts is None else "texts"
+
+
+def _as_wide(part: Dataset, width: int) -> Dataset:
+    if _width(part) == width:
+        return part
+    columns = replace(_columns(part), num_features=width)
+    return replace(part, features=widened(part.features, width), columns=columns)
