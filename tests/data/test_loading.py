@@ -165,6 +165,28 @@ def test_other_parts_need_no_groups_nor_ids(tmp_path):
         load(tmp_path, group="who")
 
 
+@pytest.mark.parametrize("listed", ["train", "test"])
+def test_one_list_names_the_numbers_of_all_parts(tmp_path, caplog, listed):
+    _table(tmp_path / "train.svm", "2 3 2", "0 0:1", "1 1:1")
+    _table(tmp_path / "test.svm", "1 3 2", "1 2:1")
+    _table(tmp_path / f"{listed}.labels", "cat", "dog")
+    data = load(tmp_path)
+    assert data.label_names == ("cat", "dog")
+    assert data.label_sets() == [("cat",), ("dog",), ("dog",)]
+    other = {"train": "test", "test": "train"}[listed]
+    note = f"{other}: its labels are numbers, read as positions among the others'"
+    assert data.notes == (note,)
+    assert caplog.messages == [note]
+
+
+def test_a_list_of_labels_that_is_not_read_is_named(tmp_path):
+    _table(tmp_path / "train.svm", "0 0:1", "1 1:1")  # without a header, numbers are names
+    _table(tmp_path / "train.labels", "cat", "dog")
+    data = load(tmp_path)
+    assert data.label_names == ("0", "1")
+    assert "left out 'train.labels'" in data.notes[0]
+
+
 def test_sparse_parts_without_a_header_are_as_wide_as_the_widest(tmp_path):
     _table(tmp_path / "train.svm", "3 0:1", "4 1:1")
     _table(tmp_path / "test.svm", "3 6:1")

@@ -1,5 +1,6 @@
-"""What parts of data share once they stand together: inputs of one kind and width."""
+"""What parts of data share once they stand together: one kind and width of inputs, label names."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -7,7 +8,10 @@ from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.data.columns import Columns
 from zlpr.data.dataset import Dataset
+from zlpr.data.label_names import counts_labels
 from zlpr.data.reading import widened
+
+_log = logging.getLogger("zlpr.data")
 
 
 def with_same_inputs(parts: Sequence[Dataset]) -> list[Dataset]:
@@ -61,3 +65,23 @@ def _as_wide(part: Dataset, width: int) -> Dataset:
         return part
     columns = replace(_columns(part), num_features=width)
     return replace(part, features=widened(part.features, width), columns=columns)
+
+
+def with_same_names(parts: Sequence[Dataset]) -> list[Dataset]:
+    """The parts, of which labels that only count those of another part get the names of these."""
+    names = _naming(parts)
+    return [part if part is names else _named_by(part, names) for part in parts]
+
+
+def _naming(parts: Sequence[Dataset]) -> Dataset:
+    """The part whose labels others may count: the first, or that whose names the first counts."""
+    first = parts[0]
+    return next((part for part in parts if counts_labels(first, part.label_names, None)), first)
+
+
+def _named_by(part: Dataset, names: Dataset) -> Dataset:
+    if not counts_labels(part, names.label_names, names.columns):
+        return part
+    note = f"{_called(part)}: its labels are numbers, read as positions among the others'"
+    _log.warning(note)
+    return replace(part.with_numbers_named(names.label_names), notes=(*part.notes, note))

@@ -4,7 +4,7 @@ import itertools
 import json
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr._escape import from_system
 from zlpr.data import demo
-from zlpr.data.alike import with_same_inputs
+from zlpr.data.alike import with_same_inputs, with_same_names
 from zlpr.data.columns import Columns
 from zlpr.data.dataset import SPLIT_NAMES, Dataset, SplitName, split_name
 from zlpr.data.feature_columns import FeatureColumns, FeatureEncoder, decode
@@ -180,6 +180,10 @@ def _load_parts(folder: Path, how: Mapping[str, Any], *, mixed: bool) -> Dataset
     if listed.is_file() and how.get("label_names") is None:
         how = {**how, "label_names": listed}
     read_parts = _read_parts(parts, how, mixed=mixed)
+    lists: set[Path] = set()
+    if how.get("label_names") is None:
+        read_files = itertools.chain.from_iterable(map(zip, parts.values(), read_parts.values()))
+        lists = {svm.names_path(path) for path, data in read_files if _counts_names(data)}
     if mixed:
         held = _features_of_all([*itertools.chain.from_iterable(read_parts.values())])
         for name, datasets in read_parts.items():
@@ -187,7 +191,7 @@ def _load_parts(folder: Path, how: Mapping[str, Any], *, mixed: bool) -> Dataset
     data = join_parts(
         {n: concatenate(p) for n, p in read_parts.items()}, name=from_system(folder.name)
     )
-    note = _left_out_note(folder)
+    note = _left_out_note(folder, lists)
     if note is None:
         return data
     _log.warning(note)
@@ -213,9 +217,19 @@ def _read_parts(
     return read_parts
 
 
-def _left_out_note(folder: Path) -> str | None:
-    """A sentence on files that seem to be data, or a part of it, and are read as none."""
-    others = {path for path in folder.iterdir() if part_of(path) is None}
+def _counts_names(data: Dataset) -> bool:
+    """Whether a file has numbers for its labels, which a list beside it names."""
+    return data.columns is not None and data.columns.numbered
+
+
+def _left_out_note(folder: Path, lists: Set[Path]) -> str | None:
+    """A sentence on files that seem to be data, or a part of it, and are read as none.
+
+    Args:
+        folder: of the parts.
+        lists: where names of labels of its files were looked for.
+    """
+    others = {path for path in folder.iterdir() if part_of(path) is None} - lists
     names = [path.name for path in others if not path.name.startswith(".")]
     like_data = [
         name
@@ -380,7 +394,7 @@ def concatenate(datasets: Sequence[Dataset]) -> Dataset:
     """
     if len(datasets) == 1:
         return datasets[0]
-    datasets = with_same_inputs(datasets)
+    datasets = with_same_names(with_same_inputs(datasets))
     names = _union([data.label_names for data in datasets])
     aligned = [data.with_label_names(names) for data in datasets]
 

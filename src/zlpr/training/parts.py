@@ -1,7 +1,6 @@
 """How data is divided, the same for every command: nothing is ever chosen on the test part."""
 
 import itertools
-import logging
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,16 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.data import Columns, Dataset, data_digest, make_split
-from zlpr.data.alike import with_same_inputs
+from zlpr.data.alike import with_same_inputs, with_same_names
 from zlpr.data.digest import content_digest, joint_digest
-from zlpr.data.label_names import counts_labels
 from zlpr.data.splits import Method, check_parts, content_keys, units_of, usual_method
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-_log = logging.getLogger("zlpr.training")
 
 SplitMethod = Literal["random", "stratified", "group", "published"]
 SPLIT_METHODS: tuple[SplitMethod, ...] = get_args(SplitMethod)
@@ -383,7 +379,7 @@ def combine(
     """
     given = {"train": train, "validation": validation, "test": test}
     sources = {name: part for name, part in given.items() if part is not None}
-    parts = [_named_alike(part, train) for part in with_same_inputs([*sources.values()])]
+    parts = with_same_names(with_same_inputs([*sources.values()]))
     names = tuple(dict.fromkeys(name for part in parts for name in part.label_names))
     held = {name: part.with_label_names(names) for name, part in zip(sources, parts, strict=True)}
     train = _with_links_of_all(held["train"], parts)
@@ -400,14 +396,6 @@ def _with_links_of_all(train: Dataset, parts: Sequence[Dataset]) -> Dataset:
         if train.hierarchy is not None and part.hierarchy is not None:
             train = replace(train, hierarchy=train.hierarchy.joined(part.hierarchy))
     return train
-
-
-def _named_alike(part: Dataset, train: Dataset) -> Dataset:
-    """A part whose labels only count those of the training part, with their names."""
-    if not counts_labels(part, train.label_names, train.columns):
-        return part
-    _log.warning("%s: its labels are numbers, read as positions among the others'", part.name)
-    return part.with_numbers_named(train.label_names)
 
 
 def hold_out(train: Dataset, seed: int, method: Method | None = None) -> tuple[Dataset, Dataset]:
