@@ -198,3 +198,29 @@ def test_sparse_parts_without_a_header_are_as_wide_as_the_widest(tmp_path):
     _table(tmp_path / "train.svm", "2 4 5", "3 0:1", "4 1:1")
     with pytest.raises(UserError, match="train: 4 features, and test has 9; all parts need"):
         load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "doubt"),
+    [
+        ("food", "Food", "the labels 'food' and 'Food' differ in case or spaces alone"),
+        ("food;room", "food|room", "the label 'food|room' holds '|', where labels are separated"),
+    ],
+)
+def test_names_that_look_wrong_beside_those_of_another_part_are_said(
+    tmp_path, caplog, train, test, doubt
+):
+    _table(tmp_path / "train.csv", "text,labels", f"x,{train}", "y,room")
+    _table(tmp_path / "test.csv", "text,labels", f"z,{test}")
+    data = load(tmp_path)
+    assert [doubt in note for note in data.notes] == [True]
+    assert data.notes[0].startswith(("train, test: ", f"{tmp_path / 'test.csv'}: "))
+    assert caplog.messages == list(data.notes)
+    _table(tmp_path / "labels.txt", *sorted({*train.split(";"), test, "room"}))
+    assert load(tmp_path).notes == ()  # they are listed
+
+
+def test_what_one_part_says_of_its_names_is_not_said_again(tmp_path):
+    _table(tmp_path / "train.csv", "text,labels", "x,food", "y,Food")
+    _table(tmp_path / "test.csv", "text,labels", "z,room")
+    assert sum("differ in case" in note for note in load(tmp_path).notes) == 1

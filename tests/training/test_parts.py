@@ -224,6 +224,15 @@ def test_parts_of_different_kinds_are_refused(data, tmp_path):
             combine(*parts)
 
 
+def test_names_that_look_wrong_beside_those_of_another_part_are_said(tmp_path, caplog):
+    train = written(tmp_path / "a.csv", ["text,labels", *["red,food", "blue,room"] * 20])
+    test = written(tmp_path / "b.csv", ["text,labels", "red,Food"])
+    assert not caplog.messages
+    combine(train, None, test)
+    assert len(caplog.messages) == 1
+    assert caplog.messages[0].startswith("a, b: the labels 'food' and 'Food' differ in case")
+
+
 def reviewed(data, *, split=None, refit=False):
     """A model's record of the data, and what of it is looked at."""
     known = divide(data, split).describe()

@@ -1,5 +1,6 @@
 """What parts of data share once they stand together: one kind and width of inputs, label names."""
 
+import itertools
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,7 +9,8 @@ from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.data.columns import Columns
 from zlpr.data.dataset import Dataset
-from zlpr.data.label_names import counts_labels
+from zlpr.data.label_names import counts_labels, doubts
+from zlpr.data.problems import name_all
 from zlpr.data.reading import widened
 
 _log = logging.getLogger("zlpr.data")
@@ -85,3 +87,26 @@ def _named_by(part: Dataset, names: Dataset) -> Dataset:
     note = f"{_called(part)}: its labels are numbers, read as positions among the others'"
     _log.warning(note)
     return replace(part.with_numbers_named(names.label_names), notes=(*part.notes, note))
+
+
+def doubts_together(parts: Sequence[Dataset]) -> tuple[str, ...]:
+    """What looks wrong about label names of several parts that was not said of one of them.
+
+    Examples:
+        >>> one, other = (
+        ...     Dataset.from_label_sets([{label}], texts=["x"], name=name)
+        ...     for name, label in (("train", "food"), ("test", "Food"))
+        ... )
+        >>> print(*doubts_together([one, other]))
+        train, test: the labels 'food' and 'Food' differ in case or spaces alone; they count as two
+    """
+    names = tuple(dict.fromkeys(name for part in parts for name in part.label_names))
+    if any(part.num_labels == len(names) for part in parts):
+        return ()
+    said = "\n".join(itertools.chain.from_iterable(part.notes for part in parts))
+    place = name_all(list(dict.fromkeys(map(_called, parts))), 3)
+    found = doubts(names, _columns(parts[0]).label_delimiter)
+    notes = tuple(f"{place}: {doubt}" for doubt in found if doubt not in said)
+    for note in notes:
+        _log.warning(note)
+    return notes

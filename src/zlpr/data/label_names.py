@@ -167,10 +167,10 @@ def _joined_label(names: Sequence[str], delimiter: str) -> tuple[str, str] | Non
     A comma belongs to many a name: it counts where a side of it is a label of its own.
     """
     known = set(names)
-    for sign in ";；,，、":
+    for sign in "|;；,，、":
         for name in names if sign != delimiter else ():
             pieces = name.split(sign)
-            sure = sign in ";；"
+            sure = sign in "|;；"
             if len(pieces) > 1 and (sure or any(piece.strip() in known for piece in pieces)):
                 return name, sign
     return None

@@ -16,7 +16,7 @@ from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr._escape import from_system
 from zlpr.data import demo
-from zlpr.data.alike import with_same_inputs, with_same_names
+from zlpr.data.alike import doubts_together, with_same_inputs, with_same_names
 from zlpr.data.columns import Columns
 from zlpr.data.dataset import SPLIT_NAMES, Dataset, SplitName, split_name
 from zlpr.data.feature_columns import FeatureColumns, FeatureEncoder, decode
@@ -397,6 +397,7 @@ def concatenate(datasets: Sequence[Dataset]) -> Dataset:
     datasets = with_same_names(with_same_inputs(datasets))
     names = _union([data.label_names for data in datasets])
     aligned = [data.with_label_names(names) for data in datasets]
+    notes = itertools.chain.from_iterable(data.notes for data in datasets)
 
     def joined(field: str) -> list[str] | None:
         columns = [getattr(data, field) for data in aligned]
@@ -413,7 +414,7 @@ def concatenate(datasets: Sequence[Dataset]) -> Dataset:
         ids=joined("ids"),
         groups=joined("groups"),
         split=None if split is None else np.array(split),
-        notes=tuple(itertools.chain.from_iterable(data.notes for data in datasets)),
+        notes=(*notes, *doubts_together(datasets)),
     )
 
 

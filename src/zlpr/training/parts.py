@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from zlpr._counted import counted
 from zlpr._errors import UserError
 from zlpr.data import Columns, Dataset, data_digest, make_split
-from zlpr.data.alike import with_same_inputs, with_same_names
+from zlpr.data.alike import doubts_together, with_same_inputs, with_same_names
 from zlpr.data.digest import content_digest, joint_digest
 from zlpr.data.splits import Method, check_parts, content_keys, units_of, usual_method
 
@@ -380,6 +380,7 @@ def combine(
     given = {"train": train, "validation": validation, "test": test}
     sources = {name: part for name, part in given.items() if part is not None}
     parts = with_same_names(with_same_inputs([*sources.values()]))
+    doubts_together(parts)
     names = tuple(dict.fromkeys(name for part in parts for name in part.label_names))
     held = {name: part.with_label_names(names) for name, part in zip(sources, parts, strict=True)}
     train = _with_links_of_all(held["train"], parts)
