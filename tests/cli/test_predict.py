@@ -225,6 +225,21 @@ def test_no_cell_of_the_csv_is_a_formula_unless_asked_for(flag, folder, tmp_path
     assert texts == (quoted if flag == "--csv" else FORMULAS)
 
 
+@pytest.mark.parametrize("flag", ["--csv", "--raw-csv"])
+def test_a_carriage_return_in_a_text_begins_no_row_of_the_csv(flag, folder, tmp_path):
+    """Behind one, spreadsheets would see a new first cell, which could be a formula."""
+    texts = ["cold soup\r=1+1", "plain", "a\nb", "\r"]
+    rows = [json.dumps({"id": f"n\r{place}", "text": text}) for place, text in enumerate(texts)]
+    (tmp_path / "in.jsonl").write_text("\n".join(rows), "utf-8")
+    out = tmp_path / "out.csv"
+    arguments = ["predict", folder, flag, "--file", str(tmp_path / "in.jsonl"), "--out", str(out)]
+    assert main(arguments) == 0
+    with out.open(encoding="utf-8", newline="") as file:
+        found = list(csv.DictReader(file))
+    assert [row["id"] for row in found] == [f"n\r{place}" for place in range(4)]
+    assert [row["text"].removeprefix("'") for row in found] == texts
+
+
 def test_answers_mean_the_same_and_move_no_cursor(folder, capsys):
     text = "\x1b[2J \u202e \x9b31m"
     assert main(["predict", folder, text]) == 0

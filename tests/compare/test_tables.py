@@ -151,3 +151,10 @@ def test_csv_holds_every_figure_exactly():
     parts = (decoded.validation, decoded.test)
     assert len(rows) == sum(len(x) for y in parts for x in (y.own, y.threshold, y.fitted))
     assert {r["seed"] for r in rows} == {"2"}
+
+
+def test_a_carriage_return_in_a_name_begins_no_row_of_the_csv():
+    made = record(loss="bce")
+    made = replace(made, settings=replace(made.settings, data="films\r=1+1"))
+    rows = list(csv.DictReader(io.StringIO(figures_csv([made]), newline="")))
+    assert {row["data"] for row in rows} == {"films\r=1+1"}

@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import csv
 import io
 import itertools
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from zlpr._counted import counted
+from zlpr._csv_rows import CsvRows
 from zlpr._errors import UserError
 from zlpr._escape import for_spreadsheet, for_terminal
 from zlpr.cli._console import data_stream, display_width, json_text, print_table, say
@@ -449,7 +449,7 @@ def _csv_writer(
     if stream.isatty():
         safe, cell = cell, lambda text: for_terminal(safe(text))
     names = model.label_names
-    table = csv.writer(stream, lineterminator="\n")
+    table = CsvRows(stream)
     figures = ["scores", "probabilities"]
     if all_labels:
         figures = [cell(f"{name} {kind}") for kind in ("score", "probability") for name in names]

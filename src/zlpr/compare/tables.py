@@ -3,11 +3,11 @@
 A table is built once, as cells with what is known about each; every form prints the same cells.
 """
 
-import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from zlpr._csv_rows import CsvRows
 from zlpr._escape import for_markdown, for_spreadsheet, for_terminal
 from zlpr.compare.records import RunRecord
 from zlpr.compare.results import COLUMNS, FITTED, METRICS, OWN, THRESHOLD, Column, Contest, Results
@@ -284,7 +284,7 @@ def figures_csv(records: Iterable[RunRecord], *, raw: bool = False) -> str:
     Names that a spreadsheet would take for formulas get an apostrophe, unless `raw`.
     """
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
+    writer = CsvRows(out)
     writer.writerow(
         ["data", "model", "loss", "seed", "split", "part", "decoding", "empty", "metric", "value"]
     )

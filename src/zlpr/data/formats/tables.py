@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TextIO
 
 from zlpr._counted import counted
+from zlpr._csv_rows import CsvRows
 from zlpr._errors import UserError
 from zlpr.data.dataset import Dataset
 from zlpr.data.feature_columns import is_blank, number_of
@@ -273,10 +274,7 @@ def _write(dataset: Dataset, stream: TextIO, *, separator: str, quoting: int) ->
     columns = sample_columns(dataset)
     join = _json_cell if any(_needs_list(name) for name in dataset.label_names) else "|".join
     columns["labels"] = [join(labels) for labels in columns["labels"]]
-    cells = itertools.chain.from_iterable(columns.values())
-    if any("\r" in cell for cell in cells if isinstance(cell, str)):
-        quoting = csv.QUOTE_ALL  # Python before 3.13 leaves a lone \r bare
-    writer = csv.writer(stream, delimiter=separator, lineterminator="\n", quoting=quoting)  # type: ignore[arg-type]
+    writer = CsvRows(stream, delimiter=separator, quoting=quoting)
     writer.writerow(columns)
     writer.writerows(zip(*columns.values(), strict=True))
 
