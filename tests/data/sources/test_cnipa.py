@@ -1,3 +1,5 @@
+import gzip
+
 import pytest
 
 from tests.data.sources.test_sources import FILES
@@ -26,3 +28,15 @@ def test_columns_can_be_named(tmp_path):
     columns = {"title": "题名", "abstract": "内容", "ipc": "类"}
     data = prepare("CNIPA-Abstract", tmp_path, columns=columns).datasets["CNIPA-Abstract"]
     assert (data.texts, data.label_sets(), data.ids) == (["可折叠。"], [("E06C",)], ["table.csv:2"])
+
+
+def test_a_file_that_is_no_part_beside_parts_is_refused(tmp_path):
+    """Divided anew with them, the publisher's test rows would be trained on."""
+    for name in ("train.csv", "test.csv.gz", "claims2023.csv"):
+        with (gzip.open if name.endswith(".gz") else open)(tmp_path / name, "wt") as file:
+            file.write("title,abstract,ipc\nladder,folds,E06C1/38\n")
+    for source in ("CNIPA", "USPTO"):
+        with pytest.raises(UserError, match=r"test.csv, train.csv are parts .* claims2023.csv is"):
+            prepare(source, tmp_path)
+    (tmp_path / "claims2023.csv").unlink()
+    assert sorted(prepare("CNIPA", tmp_path).datasets["CNIPA-Title"].split) == ["test", "train"]

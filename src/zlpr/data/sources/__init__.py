@@ -133,6 +133,6 @@ def _dataset(source: Source, name: str, records: list[Record]) -> Dataset:
         label_names=source.label_names or None,
         texts=[record.texts[place].strip() for record in records],
         ids=[record.id for record in records],
-        split=np.array(splits) if len(splits) == len(records) else None,
+        split=np.array(splits) if splits else None,
         name=name,
     )

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from zlpr._counted import counted
 from zlpr._errors import UserError
@@ -60,6 +61,23 @@ def ipc_subclasses(text: str) -> tuple[str, ...]:
     """
     code = _SECTION if _SECTIONS_ONLY.fullmatch(text) else _SUBCLASS
     return tuple(dict.fromkeys(code.findall(text.upper())))
+
+
+def check_parts(raw: Path, files: Sequence[RawFile]) -> None:
+    """Refuse files of which some are called after a part (train, dev, test) and others are not.
+
+    Such rows would be divided anew with the others, the publisher's test rows into training.
+    """
+    parts = {file.name: split_name(file.name.partition(".")[0]) for file in files}
+    named = [name for name, part in parts.items() if part is not None]
+    others = [name for name, part in parts.items() if part is None]
+    if named and others:
+        raise UserError(
+            f"{raw}: {name_all(named, 5)} {'is a part' if len(named) == 1 else 'are parts'} of a "
+            f"split by name, and {name_all(others, 5)} {'is' if len(others) == 1 else 'are'} none; "
+            "take the one or the other out of the folder, or, to divide all rows anew, give all "
+            "of them other names than train, validation and test"
+        )
 
 
 def table_records(file: RawFile, reading: Reading) -> Iterator[Record]:

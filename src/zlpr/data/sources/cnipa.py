@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from zlpr.data.sources._archives import find
-from zlpr.data.sources._patents import EXPECTS_TABLE, table_records
+from zlpr.data.sources._patents import EXPECTS_TABLE, check_parts, table_records
 from zlpr.data.sources._rows import Reading
 from zlpr.data.sources._source import Record, Source
 
@@ -14,7 +14,9 @@ def records(raw: Path, reading: Reading) -> Iterator[Record]:
 
     Designs, which carry Locarno instead of IPC classes, are left out.
     """
-    for file in find(raw, "*.csv", "*.tsv", expects=EXPECTS_TABLE):
+    files = find(raw, "*.csv", "*.tsv", expects=EXPECTS_TABLE)
+    check_parts(raw, files)
+    for file in files:
         yield from table_records(file, reading)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from zlpr.data.sources._archives import RawFile, find
-from zlpr.data.sources._patents import EXPECTS_TABLE, ipc_subclasses, table_records
+from zlpr.data.sources._patents import EXPECTS_TABLE, check_parts, ipc_subclasses, table_records
 from zlpr.data.sources._rows import Reading
 from zlpr.data.sources._source import Record, Source
 
@@ -36,7 +36,9 @@ def records(raw: Path, reading: Reading) -> Iterator[Record]:
     Grants without an IPC class (designs) are left out, as are documents that are no grants
     (sequence listings).
     """
-    for file in find(raw, "*.xml", "*.csv", "*.tsv", expects=EXPECTS):
+    files = find(raw, "*.xml", "*.csv", "*.tsv", expects=EXPECTS)
+    check_parts(raw, [file for file in files if not file.name.lower().endswith(".xml")])
+    for file in files:
         if file.name.lower().endswith(".xml"):
             yield from grant_records(file, reading)
         else:
