@@ -225,6 +225,20 @@ def test_no_cell_of_the_csv_is_a_formula_unless_asked_for(flag, folder, tmp_path
     assert texts == (quoted if flag == "--csv" else FORMULAS)
 
 
+def test_columns_of_numbers_are_features_though_training_had_no_table(folder, tmp_path, capsys):
+    rows = [f"{place % 2} 0:{place % 2} 1:{1 + place / 99:.2f}" for place in range(60)]
+    (tmp_path / "a.svm").write_text("\n".join(rows) + "\n")
+    (tmp_path / "b.csv").write_text("first,second,labels\n0,1.2,0\n1,1.3,1\n")
+    model, table = str(tmp_path / "m"), str(tmp_path / "b.csv")
+    assert main(["train", str(tmp_path / "a.svm"), "--out", model]) == 0
+    assert main(["evaluate", model, table]) == 0
+    capsys.readouterr()
+    assert main(["predict", model, "--file", table]) == 0
+    assert [row["labels"] for row in answers(capsys)] == [["0"], ["1"]]
+    assert main(["predict", folder, "--file", table]) == 2
+    assert "this model reads texts, not features" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("flag", ["--csv", "--raw-csv"])
 def test_a_carriage_return_in_a_text_begins_no_row_of_the_csv(flag, folder, tmp_path):
     """Behind one, spreadsheets would see a new first cell, which could be a formula."""

@@ -275,3 +275,27 @@ def test_a_refused_run_leaves_no_empty_folder_and_a_model_that_is_none_is_named(
     assert out.is_dir()
     with pytest.raises(UserError, match="nowhere: no such model folder"):
         predict_parts(Request(str(tmp_path / "nowhere")), parts, out)
+
+
+@pytest.mark.parametrize("name", ["a.pq", "a.PARQUET", "a.data"])
+def test_parquet_keeps_its_columns_whatever_it_is_called(folder, parts, name, tmp_path):
+    shutil.copy(parts[0], tmp_path / name)
+    predict_parts(Request(str(folder)), [tmp_path / name], tmp_path / "out")
+    made = parquet.read_table(next((tmp_path / "out").iterdir()))
+    assert made.column_names[:4] == ["id", "text", "labels", "stars"]
+
+
+def test_columns_of_numbers_are_the_features_of_a_model_of_a_sparse_file(tmp_path):
+    """It was trained on no columns by name: those of another file stand in their order."""
+    models.of_features("mmp").save(tmp_path / "m")
+    features = modes.parts()[2].features[:3]
+    lines = [",".join(f"x{i}" for i in range(features.shape[1]))]
+    lines += [",".join(map(repr, row)) for row in features.tolist()]
+    (tmp_path / "a.csv").write_text("\n".join(lines) + "\n")
+    predict_parts(Request(str(tmp_path / "m")), [tmp_path / "a.csv"], tmp_path / "out")
+    made = parquet.read_table(tmp_path / "out")
+    expected = models.of_features("mmp").predict(features)
+    assert [tuple(names) for names in made["predicted_labels"].to_pylist()] == expected
+    kinds = Request(str(tmp_path / "m"), reading={"categories": ["x0"]})
+    with pytest.raises(UserError, match=r"a.csv: categories \('x0'\) are features only where"):
+        predict_parts(kinds, [tmp_path / "a.csv"], tmp_path / "other")

@@ -82,8 +82,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out",
         metavar="FILE|DIR",
         help="write here instead of to standard output: JSON lines, compressed where the name ends "
-        "in .gz, .bz2 or .xz, Parquet where it ends in .parquet, or into a folder, a Parquet part "
-        "for each --file; a second run goes on where the first one stopped",
+        "in .gz, .bz2 or .xz, Parquet where it ends in .parquet or .pq, or into a folder, a Parquet "
+        "part for each --file; a second run goes on where the first one stopped",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace what is there")
     parser.add_argument(
@@ -121,7 +121,7 @@ def run(args: argparse.Namespace) -> None:
         _check_separable(model)
     decide_by_hand(model, args)
     with _alone(args):
-        if args.out and Path(args.out).suffix == ".parquet":
+        if args.out and _is_parquet(args.out):
             _write_parquet(model, args)
         else:
             _write_lines(model, args)
@@ -189,11 +189,18 @@ def _is_folder(args: argparse.Namespace) -> bool:
     if args.workers is not None and (not args.ray or args.workers < 1):
         raise UserError("--workers is for --ray, and at least 1")
     forms = [form for form in ("csv", "raw_csv", "json") if getattr(args, form)]
-    if out and (folder or Path(out).suffix == ".parquet") and forms:
+    if out and (folder or _is_parquet(out)) and forms:
         raise UserError(f"{out}: is written as Parquet; leave {as_flag(forms[0])} out")
     if folder and Path(out).is_file():
         raise UserError(f"{out}: a file; --out takes a folder for the parts of several files")
     return folder
+
+
+def _is_parquet(out: str) -> bool:
+    """Whether a file is to be written as Parquet, by its name."""
+    from zlpr.data import FORMATS
+
+    return Path(out).suffix.lower() in FORMATS["parquet"].suffixes
 
 
 def _predict_parts(args: argparse.Namespace) -> None:
@@ -497,7 +504,7 @@ def _from_file(name: str, args: argparse.Namespace, like: "Columns | None") -> I
         if not said:
             announce(name, block.columns, error=True)
             said = True
-        yield from _parts(block)
+        yield from _parts(block, name)
 
 
 def _has_ids(name: str, args: argparse.Namespace, like: "Columns | None") -> bool:
@@ -544,8 +551,8 @@ def _refuse_flags_of_files(args: argparse.Namespace) -> None:
         raise UserError(f"{flags}: for files, and {what}; give the file as --file FILE")
 
 
-def _parts(block: "Block") -> Iterator[Batch]:
-    inputs: Any = block.features if block.texts is None else block.texts
+def _parts(block: "Block", name: str) -> Iterator[Batch]:
+    inputs = block.inputs(name)
     for start in range(0, len(block.labels), BATCH):
         rows = slice(start, start + BATCH)
         yield Batch(inputs[rows], None if block.ids is None else block.ids[rows])

@@ -496,7 +496,8 @@ def iterate(
     """The rows of a file as they are read, without holding the file: for data larger than memory.
 
     A bad row raises when it is reached; rows before it have been given already. Features of a
-    table are those of the data that it is read `like`; without one, blocks hold `cells` alone.
+    table are those of the data that it is read `like`; without one, columns of numbers are
+    features as they stand, and blocks with categories hold `cells` alone.
 
     Args:
         path: the file.
@@ -517,10 +518,14 @@ def iterate(
     for block in chosen.read_blocks(file, options, problems):
         rows += len(block.labels)
         block.columns = replace(block.columns or Columns(), format=chosen.name)
-        if encoder is not None and block.cells is not None and block.columns.features == known:
-            block.features = encoder.encode(block.cells)
+        held = block.columns.features
+        if held is not None and block.cells is not None:
+            if encoder is None and not held.categories:
+                encoder = FeatureEncoder(held)
+            if encoder is not None and held == encoder.columns:
+                block.features = encoder.encode(block.cells)
         yield block
-    unknown = () if encoder is None else encoder.notes(str(path))
+    unknown = () if encoder is None or known is None else encoder.notes(str(path))
     for note in (problems.finish(rows), *problems.notes, *unknown):
         if note:
             _log.warning(note)

@@ -12,6 +12,7 @@ from zlpr._errors import UserError
 from zlpr.data.columns import Columns
 from zlpr.data.dataset import Dataset
 from zlpr.data.feature_columns import FeatureColumns, decode
+from zlpr.data.problems import quote_all
 
 Column = str | int
 """A column by its name or by its position, from 0; digits that are no name are a position, too."""
@@ -104,6 +105,24 @@ class Block:
     split: list[str] | None = None
     label_names: tuple[str, ...] | None = None
     columns: Columns | None = None
+
+    def inputs(self, file: str) -> Any:
+        """What a model reads of the rows: their texts, or their features.
+
+        Args:
+            file: for the message.
+
+        Raises:
+            UserError: they hold categories, and nothing says which features these are.
+        """
+        if self.texts is None and self.features is None:
+            held = None if self.columns is None else self.columns.features
+            names = quote_all(tuple(held.categories), 3) if held is not None else "the columns"
+            raise UserError(
+                f"{file}: categories ({names}) are features only where a model was trained on "
+                "such columns, and this one was not; leave them out of the features"
+            )
+        return self.features if self.texts is None else self.texts
 
 
 def is_position(column: Column) -> bool:

@@ -29,6 +29,11 @@ def list_texts(inputs: Any) -> list[str]:
     """
     dimensions = getattr(inputs, "ndim", 1)
     if dimensions > 1:
+        if getattr(getattr(inputs, "dtype", None), "kind", "O") in "biuf":
+            raise UserError(
+                "this model reads texts, not features: give a list of strings, or a file with a "
+                "column of texts (text=…)"
+            )
         raise UserError(f"{_ASK_FOR_TEXTS}, or one column of the table, not all of it")
     unfit = isinstance(inputs, str | bytes | Mapping | set | frozenset)
     if unfit or dimensions == 0 or not isinstance(inputs, Iterable):

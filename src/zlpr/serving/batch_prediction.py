@@ -18,7 +18,9 @@ from zlpr._atomic import locked, remove_leftovers, replacing
 from zlpr._digest import file_digest
 from zlpr._errors import UserError
 from zlpr.data import Columns, iterate
-from zlpr.data.files import check_file, plain_suffix
+from zlpr.data.files import check_file
+from zlpr.data.formats import find_format
+from zlpr.data.rows import ReadOptions
 from zlpr.decoding import by_hand
 from zlpr.models import FittedModel, load
 from zlpr.models.answers import answer
@@ -154,7 +156,7 @@ class PartPredictor:
         import pyarrow
 
         for block in blocks:
-            inputs: Any = block.features if block.texts is None else block.texts
+            inputs = block.inputs(str(source))
             columns = {"id": block.ids, "text": block.texts}
             held = {
                 name: pyarrow.array(values, pyarrow.string())
@@ -164,8 +166,12 @@ class PartPredictor:
             yield Rows(inputs, held, block.columns)
 
     def _is_parquet(self, source: Path) -> bool:
-        named = self.request.reading.get("format")
-        return named == "parquet" if named else plain_suffix(source) == ".parquet"
+        reading = self.request.reading
+        named = reading.get("format")
+        if named is None:
+            options = ReadOptions(labelled=False, encoding=reading.get("encoding", "utf-8"))
+            named = find_format(source, options).name
+        return str(named) == "parquet"
 
 
 @contextlib.contextmanager
@@ -199,7 +205,7 @@ def _with_own_columns(source: Path, blocks: Iterable[Any]) -> Iterator[Rows]:
             batch = next(batches)
             places = [line - first for line in block.lines]
             kept = batch.take(pyarrow.array(places, pyarrow.int64()))  # of none left, too
-            inputs: Any = block.features if block.texts is None else block.texts
+            inputs = block.inputs(str(source))
             columns = dict(zip(batch.schema.names, kept.columns, strict=True))
             yield Rows(inputs, columns, block.columns)
             first += batch.num_rows
