@@ -294,3 +294,19 @@ def test_a_split_that_somebody_kept_is_not_replaced(tmp_path):
     with pytest.raises(UserError, match=r"already has split\.json"):
         save(TICKETS, tmp_path / "out")
     assert (tmp_path / "out" / "split.json").read_text() == "mine"
+
+
+def test_groups_of_texts_come_back(tmp_path):
+    """What is drawn from the folder later keeps them together, too."""
+    groups = [f"author {place % 40}" if place % 9 else "" for place in range(len(TICKETS))]
+    data = make_split(replace(with_ids(demo.make(200)), groups=groups), "group")
+    save(data, tmp_path / "out")
+    again = load(tmp_path / "out")
+    same(data, again)
+    assert dict(zip(again.ids, again.groups, strict=True)) == dict(
+        zip(data.ids, groups, strict=True)
+    )
+    assert load(tmp_path / "out" / "train.jsonl").groups is not None
+    save(TICKETS, tmp_path / "out", overwrite=True)
+    assert load(tmp_path / "out").groups is None
+    assert not (tmp_path / "out" / "reading.json").exists()

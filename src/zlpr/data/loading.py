@@ -38,8 +38,9 @@ def load(spec: str | Path, **how: Any) -> Dataset:
       the shards ``train-00000-of-00002.parquet``, …) gives data with that split, each read as the
       first one was; the labels are those that ``labels.txt`` in the folder lists, one per line, or
       else all that occur.
-    - Where such a folder holds a ``reading.json``, as `save` writes it for tables, that says which
-      columns hold what, for the folder and for each of its parts, unless a column is named.
+    - Where such a folder holds a ``reading.json``, as `save` writes it for tables and for texts
+      with groups, that says which columns hold what, for the folder and for each of its parts,
+      unless a column is named.
     - A folder that was saved with Hugging Face `datasets` is read with it, and so is
       ``hf:owner/name`` or ``hf:owner/name:configuration`` when the hub can be reached.
     - ``"demo"`` is `zlpr.data.demo.make()`.
@@ -288,7 +289,7 @@ def _encoded_anew(data: Dataset, held: FeatureColumns | None) -> Dataset:
 
 
 READING_FILE = "reading.json"
-"""In a folder of tables: which columns hold what, as arguments of `read`."""
+"""In a folder of parts: which columns hold what, as arguments of `read`."""
 
 SPLIT_FILE = "split.json"
 """Which sample is in which part, as `zlpr data split` writes it beside the parts."""

@@ -30,9 +30,9 @@ def save(dataset: Dataset, folder: str | Path, *, overwrite: bool = False) -> li
     """Write the parts of a split data set, and its label names, into a folder.
 
     Texts become `train.jsonl`, `validation.jsonl` and `test.jsonl`. Columns of a table that are
-    learned from become `train.csv` and so on, with a `reading.json` that says what they are; any
-    other features become files of the `svm` format. All files are written beside the folder first:
-    it gets all of them or none.
+    learned from become `train.csv` and so on, with a `reading.json` that says what they are, which
+    texts with groups have too; any other features become files of the `svm` format. All files are
+    written beside the folder first: it gets all of them or none.
 
     Args:
         dataset: data with a split.
@@ -65,20 +65,18 @@ def save(dataset: Dataset, folder: str | Path, *, overwrite: bool = False) -> li
             if len(part):
                 write(part, beside / f"{name}{ending}")
         write_text(beside / LABELS_FILE, labels)
-        if table is not None:
+        if table is not None or (ending == ".jsonl" and dataset.groups is not None):
             _write_reading(beside, dataset, table)
         names = [path.name for path in beside.iterdir()]
     order = {f"{name}{ending}": place for place, name in enumerate(SPLIT_NAMES)}
     return [Path(folder) / name for name in sorted(names, key=lambda name: order.get(name, 9))]
 
 
-def _write_reading(folder: Path, dataset: Dataset, table: FeatureColumns) -> None:
+def _write_reading(folder: Path, dataset: Dataset, table: FeatureColumns | None) -> None:
     """Say how the files of a folder are read, where their columns alone do not tell."""
-    how: dict[str, Any] = {
-        "features": list(table.columns),
-        "categories": list(table.categories),
-        "labels": "labels",
-    }
+    how: dict[str, Any] = {"labels": "labels"}
+    if table is not None:
+        how |= {"features": list(table.columns), "categories": list(table.categories)}
     how |= {} if dataset.ids is None else {"id": "id"}
     how |= {} if dataset.groups is None else {"group": "group"}
     write_text(folder / READING_FILE, json.dumps(how, ensure_ascii=False, indent=2) + "\n")
