@@ -278,3 +278,41 @@ def test_a_number_beyond_32_bits_is_an_error_with_its_place(tmp_path):
     path = write_table(tmp_path, ["1,a", "1e39,b", "2,a"], "size,labels")
     with pytest.raises(UserError, match=r"line 3, column 'size': expected a number, got '1e39'"):
         read(path, features="size")
+
+
+@pytest.mark.parametrize("written", ["0,5", "-1.234,50", "1,234,567.8", "12 500,75"])
+@pytest.mark.parametrize("third", ["4", "4,5"])
+def test_numbers_with_a_comma_are_refused_where_all_numbers_are_learned_from(
+    tmp_path, written, third
+):
+    """They would be left out, and a model would learn from what is left of the table."""
+    path = tmp_path / "a.csv"
+    path.write_text("x;z;old;new\n" + f"{written};{third};1;0\n3,25;{third};0;1\n" * 5)
+    with pytest.raises(UserError, match=r"a.csv: the column 'x' holds numbers as .*features=…"):
+        read(path)
+    with pytest.raises(UserError, match="the column 'x' holds numbers as"):
+        read(path, categories="z", labels=["old"])
+    assert read(path, categories=["x", "z"], labels=["old"]).columns.features.categories
+    if third == "4":
+        assert read(path, features="z").columns.features.columns == ("z",)
+
+
+@pytest.mark.parametrize("other", ["01.02.2024", "192.168.0.1", "030 1234", "1.2.3", "12,5,7"])
+def test_dates_and_versions_beside_numbers_are_not_read_as_before(tmp_path, other):
+    path = tmp_path / "a.csv"
+    path.write_text("x;z;old\n" + f"{other};4;1\n{other};5;0\n" * 5)
+    assert read(path).columns.unread == ("x",)
+
+
+def test_a_price_with_a_comma_beside_a_text_is_not_read_as_before(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("price;text;old\n" + "3,50;good soup today;1\n4,20;cold soup today;0\n" * 5)
+    data = read(path)
+    assert (data.columns.text, data.columns.unread) == (("text",), ("price",))
+
+
+def test_a_price_with_a_comma_beside_what_may_be_a_text_is_not_blamed(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("price;dish;labels\n" + "3,50;soup;a\n4,20;rice;b\n" * 5)
+    with pytest.raises(UserError, match="which column holds the text"):
+        read(path)

@@ -288,7 +288,7 @@ def test_two_delimiters_are_said(tmp_path):
     assert ["'a;c' holds ';', where labels are separated by '|'" in n for n in data.notes] == [True]
 
 
-@pytest.mark.parametrize("index", ["", "Unnamed: 0"])
+@pytest.mark.parametrize("index", ["", "Unnamed: 0", "Unnamed: 0.1", "Unnamed: 0.1.1"])
 def test_the_index_of_a_table_of_numbers_is_no_feature(tmp_path, index):
     rows = [f"{i},{i / 8},{i * 3.5},{i % 2},{(i + 1) % 2}" for i in range(9)]
     data = read(_csv(tmp_path, rows, f"{index},age,income,old,rich"))
@@ -297,7 +297,7 @@ def test_the_index_of_a_table_of_numbers_is_no_feature(tmp_path, index):
 
 
 @pytest.mark.parametrize("rows", [2, 3, 9])
-@pytest.mark.parametrize("index", ["", "Unnamed: 0", "__index_level_0__"])
+@pytest.mark.parametrize("index", ["", "Unnamed: 0", "Unnamed: 0.1", "__index_level_0__"])
 def test_the_index_of_a_table_is_no_label(tmp_path, rows, index):
     path = _csv(tmp_path, [f"{i},text {i},{i % 2}" for i in range(rows)], f"{index},text,l1")
     assert read(path).label_names == ("l1",)

@@ -36,6 +36,11 @@ _SMALLEST_SPREAD = 2.0**-14
 _WRITTEN_OUT = re.compile(r"[+-]?\d+(?:[ .,'\u00a0\u202f]\d+)+")
 """A number as people write it: with a decimal comma, or with signs between thousands."""
 
+_WITH_COMMA = re.compile(
+    r"[+-]?(?:\d+|\d{1,3}(?:[ .'\u00a0\u202f]\d{3})+),\d+|[+-]?\d{1,3}(?:,\d{3})+(?:\.\d+)?"
+)
+"""One that is surely an amount: with other signs alone it may be a date, a version, a telephone."""
+
 
 @dataclass(frozen=True)
 class FeatureColumns:
@@ -273,16 +278,23 @@ def number_of(cell: Any) -> float | None:
     return value if abs(value) <= _LARGEST else None
 
 
-def written_out(cells: Iterable[Any]) -> str | None:
+def written_out(cells: Iterable[Any], *, surely: bool = False) -> str | None:
     """A number that only people can read, of cells that are mostly numbers for people.
+
+    Args:
+        cells: of a column.
+        surely: take none for such a number that may be a date, a version or a telephone number.
 
     Examples:
         >>> written_out(["1,5", "2", ""]), written_out(["1.5", "2"]), written_out(["1,5", "a", "b"])
         ('1,5', None, None)
+        >>> written_out(["1.2.2024"]), written_out(["1.2.2024"], surely=True)
+        ('1.2.2024', None)
     """
+    form = _WITH_COMMA if surely else _WRITTEN_OUT
     said = [cell.strip() if isinstance(cell, str) else cell for cell in cells if not is_blank(cell)]
     others = [cell for cell in said if number_of(cell) is None]
-    written = [cell for cell in others if isinstance(cell, str) and _WRITTEN_OUT.fullmatch(cell)]
+    written = [cell for cell in others if isinstance(cell, str) and form.fullmatch(cell)]
     return written[0] if written and 2 * (len(others) - len(written)) < len(said) else None
 
 

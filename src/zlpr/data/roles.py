@@ -407,6 +407,8 @@ def _feature_columns(
         left = [name for name in table if name not in taken and not _INDEX.fullmatch(name)]
         named = [name for name in left if are_numbers(table[name], MISSING)]
         text = _likely_text(table, left)[0]
+        if text is None or categories:
+            _refuse_commas(file, table, left, {*named, *categories})
         stands_for_text = text is not None and (text not in named or _first([text], TEXT_NAMES))
         if not categories and (not named or stands_for_text):
             return None
@@ -416,13 +418,32 @@ def _feature_columns(
     for name in others:
         number = None if name in categories else written_out(table[name])
         if number is not None:
-            raise UserError(
-                f"{file}: the column {quote(name)} holds numbers as {quote(number)}; write them "
-                "with a decimal point and without signs between thousands, or say that they are "
-                f"categories with categories={quote(name)}"
-            )
+            raise _written_out(file, name, number)
     values: dict[str, tuple[str, ...]] = dict.fromkeys((*others, *categories), ())
     return FeatureColumns(tuple(name for name in named if name not in values), (), values)
+
+
+def _refuse_commas(file: str, table: Table, left: Sequence[str], features: set[str]) -> None:
+    """Refuse columns of numbers that only people can read where all numbers are to be features.
+
+    They would not be read, though they are numbers like the others. Where there are no others, and
+    a column that is none of numbers, that one may be the text.
+    """
+    others = [name for name in left if name not in features]
+    found = {name: written_out(table[name], surely=True) for name in others}
+    for name, number in found.items():
+        if number is not None and (features or all(found.values())):
+            raise _written_out(
+                file, name, number, ", or name the columns to learn from with features=…"
+            )
+
+
+def _written_out(file: str, name: str, number: str, also: str = "") -> UserError:
+    return UserError(
+        f"{file}: the column {quote(name)} holds numbers as {quote(number)}; write them with a "
+        "decimal point and without signs between thousands, or say that they are categories with "
+        f"categories={quote(name)}{also}"
+    )
 
 
 def _all_blank(cells: Sequence[Any]) -> bool:
@@ -498,7 +519,7 @@ def _text_length(values: Sequence[Any]) -> float:
 _SUGGESTED = 4
 """Columns that a message names, as they would be given."""
 
-_INDEX = re.compile(r"\s*|Unnamed: \d+|__index_level_\d+__|level_\d+")
+_INDEX = re.compile(r"\s*|Unnamed: \d+(?:\.\d+)*|__index_level_\d+__|level_\d+")
 """What pandas calls an index that it writes as a column; of two rows it looks like a label."""
 
 
