@@ -82,8 +82,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out",
         metavar="FILE|DIR",
         help="write here instead of to standard output: JSON lines, compressed where the name ends "
-        "in .gz, .bz2 or .xz, Parquet where it ends in .parquet or .pq, or into a folder, a Parquet "
-        "part for each --file; a second run goes on where the first one stopped",
+        "in .gz, .bz2 or .xz, Parquet where it ends in .parquet or .pq, or into a folder, a "
+        "Parquet part for each --file; a second run goes on where the first one stopped",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace what is there")
     parser.add_argument(

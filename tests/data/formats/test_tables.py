@@ -1,10 +1,11 @@
 import csv
 import io
 
+import numpy as np
 import pytest
 
 from zlpr._errors import UserError
-from zlpr.data import files, read
+from zlpr.data import Dataset, files, read, write
 
 
 def _read(tmp_path, content, name="a.csv", **how):
@@ -175,6 +176,62 @@ def test_tsv_quotes_that_first_show_late_are_refused(tmp_path):
         _read(tmp_path, content, "a.tsv")
     assert _read(tmp_path, content, "a.tsv", quoted=True).texts[-1] == "quoted"
     assert _read(tmp_path, content, "a.tsv", quoted=False).texts[-1] == '"quoted"'
+
+
+def test_small_tables_with_tabs_quotes_and_line_breaks_come_back(tmp_path):
+    """As `write` has them, and as the csv module writes the least of quotes."""
+    draw = np.random.default_rng(0)
+    path = tmp_path / "a.tsv"
+    for _ in range(300):
+        pieces = ["a", "\t", '"', "\n", " ", "x y", "\r"]
+        texts = ["".join(draw.choice(pieces, draw.integers(9))) for _ in range(3)]
+        labels = [["u"], draw.permutation(["u", "v w", 'q"r'])[:2].tolist(), []]
+        write(Dataset.from_label_sets(labels, texts=texts), path)
+        assert list(read(path).texts) == texts
+        texts = [text.replace("\r", "") for text in texts]
+        with path.open("w", newline="") as stream:
+            table = csv.writer(stream, delimiter="\t", lineterminator="\n")
+            rows = zip(texts, map("|".join, labels), strict=True)
+            table.writerows([["text", "labels"], *rows])
+        data = read(path)
+        assert (list(data.texts), data.label_sets()[1]) == (texts, tuple(sorted(labels[1])))
+
+
+def test_a_cell_of_several_lines_with_as_many_tabs_as_a_row(tmp_path):
+    content = "text\tlabels\n" + "plain words\ta\n" * 30 + '"Name:\tBob\nsoup was cold"\tb\n'
+    data = _read(tmp_path, content, "a.tsv")
+    assert list(data.texts[-2:]) == ["plain words", "Name:\tBob\nsoup was cold"]
+    assert "line 32: a cell in quotes was read as going over 2 lines" in data.notes[0]
+
+
+def test_a_pair_of_quotes_over_lines_that_end_in_labels_is_text(tmp_path):
+    rows = ["plain words\ta", '"he came in\tb', "and left\ta", 'for good"\tb', "more words\tb"]
+    data = _read(tmp_path, "text\tlabels\n" + "\n".join(rows) + "\n", "a.tsv")
+    assert data.texts[1:4] == ['"he came in', "and left", 'for good"']
+    assert not data.notes
+
+
+def test_lines_that_could_be_rows_or_a_long_cell_are_refused(tmp_path):
+    rows = [f"words {place}\tonly {place}" for place in range(30)]
+    rows[5], rows[25] = f'"{rows[5]}', 'words"\tonly 25'
+    content = "text\tlabels\n" + "\n".join(rows) + "\n"
+    with pytest.raises(UserError, match=r"line 7: a field begins with a double quote.*quoted="):
+        _read(tmp_path, content, "a.tsv")
+    assert len(_read(tmp_path, content, "a.tsv", quoted=True)) == 10
+    assert len(_read(tmp_path, content, "a.tsv", quoted=False)) == 30
+
+
+def test_a_row_of_words_above_columns_by_position_is_said(tmp_path):
+    data = _read(tmp_path, "Inhalt\tArt\nein langer Satz\tx\n", "a.tsv", text=0, labels=1)
+    assert data.label_names == ("Art", "x")
+    assert data.notes[0].endswith(
+        "line 1: 'Inhalt', 'Art' was read as a row, for columns are given by position; where it "
+        "names them, say so (header=True, --header)"
+    )
+    for first, header in (("ein langer Satz mit Punkt\ty", None), ("Inhalt\tArt", False)):
+        content = f"{first}\nein langer Satz\tx\n"
+        data = _read(tmp_path, content, "a.tsv", text=0, labels=1, header=header)
+        assert not data.notes
 
 
 def test_which_column_holds_the_text(tmp_path):

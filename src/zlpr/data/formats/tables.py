@@ -14,7 +14,8 @@ from zlpr._csv_rows import CsvRows
 from zlpr._errors import UserError
 from zlpr.data.dataset import Dataset
 from zlpr.data.feature_columns import is_blank, number_of
-from zlpr.data.files import MAX_LINE, Lines, read_lines
+from zlpr.data.files import Lines, read_lines
+from zlpr.data.formats._tsv_quotes import allow_long_fields, looks_quoted
 from zlpr.data.problems import Problems, name_all, quote, quote_all
 from zlpr.data.roles import DELIMITERS, LIST_STARTS, find_roles, is_known_name, likely_roles
 from zlpr.data.rows import Block, ReadOptions, is_position, sample_columns
@@ -48,6 +49,11 @@ def read_blocks(
     names, has_names = _header(str(path), first[1], following, options, rows)
     if not has_names:
         rows = itertools.chain([first], rows)
+        if options.header is None and options.all_columns() and _may_be_names(first[1]):
+            problems.notes.append(
+                f"{path}, line {first[0]}: {quote_all(first[1], 4)} was read as a row, for columns "
+                "are given by position; where it names them, say so (header=True, --header)"
+            )
     if len(names) == 1:  # a blank line is an empty cell
         rows = ((line, fields or [""]) for line, fields in rows)
     else:
@@ -141,6 +147,19 @@ def _names_numbers(fields: list[str], following: list[str]) -> bool:
     return sum(number_of(field) is not None for field in following) > 1
 
 
+def _may_be_names(fields: list[str]) -> bool:
+    """Whether a row of words could be a header of unusual names."""
+    return len(set(fields)) == len(fields) and all(
+        0 < len(field.split()) <= _MOST_WORDS
+        and len(field) <= _LONGEST_NAME
+        and number_of(field) is None
+        for field in fields
+    )
+
+
+_MOST_WORDS, _LONGEST_NAME = 3, 40  # of what may be the name of a column
+
+
 def _likely(fields: list[str], rows: Iterator[Row]) -> tuple[int, int]:
     """The positions of the columns that seem to hold texts and labels."""
     cells = [found for _, found in itertools.islice(rows, BLOCK_ROWS) if len(found) == len(fields)]
@@ -178,7 +197,7 @@ def parse_rows(
     first = next((text for text in start.texts if text.strip()), "")  # blank lines show nothing
     separator = separator or max(",;\t", key=first.count)
     if quoted is None:
-        quoted = separator != "\t" or _looks_quoted(start.texts)
+        quoted = separator != "\t" or looks_quoted(start.texts, problems)
     lines = itertools.chain.from_iterable(block.texts for block in itertools.chain([start], blocks))
     if quoted:
         rows = _quoted_rows(lines, separator, problems, spaced=_is_spaced(first, separator))
@@ -197,8 +216,7 @@ def _quoted_rows(
     lines: Iterator[str], separator: str, problems: Problems, *, spaced: bool
 ) -> Iterator[Row]:
     """Rows whose fields may stand in quotes, also behind a blank where the table is spaced."""
-    if csv.field_size_limit() < MAX_LINE:
-        csv.field_size_limit(MAX_LINE)
+    allow_long_fields()
     reader = csv.reader(
         (line + "\n" for line in lines),
         delimiter=separator,
@@ -230,31 +248,11 @@ def _plain_rows(
         if not sure and any(field[:1] == '"' for field in fields):
             problems.add(
                 number,
-                "a field begins with a double quote, but none of the first rows has one; say "
-                "whether quotes enclose fields with quoted=True or quoted=False",
+                "a field begins with a double quote, and the first rows do not tell whether such "
+                "quotes enclose fields; say so with quoted=True or quoted=False, or save it as CSV",
             )
         else:
             yield number, [] if fields == [""] else fields
-
-
-def _looks_quoted(lines: Sequence[str]) -> bool | None:
-    """Whether quotes in a tab-separated file enclose fields or are text; None without quotes."""
-    sample = [line.removesuffix("\r") for line in lines[:-1] or lines]
-    fields = [field for line in sample for field in line.split("\t") if field[:1] == '"']
-    if not fields:
-        return None
-    if len({line.count("\t") for line in sample if line}) == 1:
-        return all(_is_quoted(field) for field in fields)
-    try:
-        rows = list(csv.reader((line + "\n" for line in sample), delimiter="\t", strict=False))
-    except csv.Error:
-        return False
-    return len({len(row) for row in rows[:-1] if row}) == 1
-
-
-def _is_quoted(field: str) -> bool:
-    inner = field[1:-1]
-    return len(field) > 1 and field[-1] == '"' and '"' not in inner.replace('""', "")
 
 
 def write(dataset: Dataset, stream: TextIO) -> None:
