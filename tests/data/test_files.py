@@ -104,7 +104,14 @@ def test_utf_16_without_its_mark_is_no_text_of_nuls(tmp_path, encoding):
 def test_no_such_encoding(tmp_path):
     path = tmp_path / "data.csv"
     path.write_text("text,labels\na,b\n")
-    for name in ("utf-9", "rot13", "hex", "a\0b"):  # Python has codecs of other things than text
+    for name in (
+        "utf-9",
+        "rot13",
+        "hex",
+        "a\0b",
+        "idna",
+        "undefined",
+    ):  # Python has codecs of other things than text
         for how in ({"format": "csv"}, {}):
             with pytest.raises(UserError, match=r"data\.csv: no encoding is called '") as fault:
                 read(path, encoding=name, **how)
@@ -117,8 +124,8 @@ def test_no_such_encoding(tmp_path):
 def test_an_encoding_that_does_not_say_where_it_fails(tmp_path):
     path = tmp_path / "data.csv"
     path.write_text("text,labels\na,b\n")
-    with pytest.raises(UserError, match=r"data.csv: not UNDEFINED"):
-        read(path, encoding="undefined")
+    with pytest.raises(UserError, match=r"data.csv: not UTF-16"):
+        read(path, encoding="utf-16")
 
 
 def test_lines_end_where_files_end_them_and_nowhere_else(tmp_path):

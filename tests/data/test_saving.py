@@ -310,3 +310,10 @@ def test_groups_of_texts_come_back(tmp_path):
     save(TICKETS, tmp_path / "out", overwrite=True)
     assert load(tmp_path / "out").groups is None
     assert not (tmp_path / "out" / "reading.json").exists()
+
+
+def test_a_file_in_place_of_the_folder_is_named_as_such(tmp_path):
+    (tmp_path / "t.csv").write_text("mine")
+    with pytest.raises(UserError, match=r"t\.csv: a file, where a folder for the parts was"):
+        save(TICKETS, tmp_path / "t.csv", overwrite=True)
+    assert (tmp_path / "t.csv").read_text() == "mine"

@@ -180,6 +180,7 @@ def check_encoding(path: object, encoding: str) -> None:
     """Refuse the name of no encoding of text; Python has codecs of other things, as hex."""
     try:
         io.TextIOWrapper(io.BytesIO(), encoding)
+        b"a".decode(encoding, "replace")  # which those of host names cannot
     except (LookupError, ValueError):  # ValueError: a name that no codec can have
         raise UserError(f"{path}: no encoding is called {encoding!r}") from None
 

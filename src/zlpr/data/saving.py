@@ -86,6 +86,8 @@ def _write_reading(folder: Path, dataset: Dataset, table: FeatureColumns | None)
 def _whole_folder(folder: Path, overwrite: bool) -> Iterator[Path]:
     """Give a folder beside `folder`; move its files into it if the block succeeds."""
     folder = behind_link(folder)
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder}: a file, where a folder for the parts was expected")
     with folder_beside(folder) as beside:
         yield beside
         written = {path.name for path in beside.iterdir()}

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from zlpr._errors import UserError
-from zlpr.data import read
+from zlpr.data import iterate, read
 from zlpr.data.formats.json_lines import columns_of
 
 
@@ -121,3 +121,24 @@ def test_a_table_of_objects_with_no_keys_in_common_is_bounded(count):
     columns = columns_of([{"text": "t", f"key {i}": 1} for i in range(count)])
     assert sum(map(len, columns.values())) <= 2_000_000
     assert columns["text"][0] == "t"
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json"])
+def test_keys_that_the_first_rows_lack_are_said_not_to_be_read(tmp_path, name):
+    rows = [{"text": "x" * 100, "labels": ["a"]} for _ in range(4000)]
+    rows += [{**rows[0], "mood": "good"}, {**rows[0], "mood": "bad", "day": 3}]
+    lines = list(map(json.dumps, rows))
+    listed = name.endswith(".json")
+    text = "[" + ",\n".join(lines) + "]" if listed else "\n".join(lines)
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    note = "not read: 'mood', 'day', which the first rows lack (from line 4001 on)"
+    assert read(tmp_path / name).notes == (f"{tmp_path / name}: {note}",)
+
+
+@pytest.mark.parametrize("first", ["[URGENT] soup was cold", "{x} soup", "[1] soup"])
+def test_lines_of_text_that_begin_as_json_are_no_riddle(tmp_path, first):
+    (tmp_path / "notes.txt").write_text(f"{first}\nwarm soup\n")
+    with pytest.raises(UserError, match="where each line is a text, say format='lines'"):
+        list(iterate(tmp_path / "notes.txt", labelled=False))
+    read_again = iterate(tmp_path / "notes.txt", labelled=False, format="lines")
+    assert next(read_again).texts == [first, "warm soup"]

@@ -1,3 +1,5 @@
+from decimal import Decimal
+
 import pytest
 
 from zlpr._errors import UserError
@@ -57,3 +59,13 @@ def test_a_file_that_is_not_parquet(tmp_path):
     (tmp_path / "a.parquet").write_bytes(b"PAR1 and then nothing")
     with pytest.raises(UserError, match=r"a.parquet: cannot be read as Parquet"):
         read(tmp_path / "a.parquet")
+
+
+def test_decimal_numbers_are_numbers(tmp_path):
+    """As databases write amounts and whole numbers."""
+    amounts = pyarrow.array([Decimal("1.50"), None, Decimal("3.00")], pyarrow.decimal128(10, 2))
+    flags = pyarrow.array([Decimal(1), Decimal(0), Decimal(1)], pyarrow.decimal128(5, 0))
+    data = _read(tmp_path, {"id": flags, "paid": amounts, "late": flags}, labels=["late"])
+    assert data.columns.features.columns == ("paid",)
+    assert data.features[[0, 2], 0].tolist() == [1.5, 3.0]
+    assert (data.label_sets(), data.ids) == ([("late",), (), ("late",)], ["1", "0", "1"])

@@ -41,6 +41,7 @@ def test_missing_part_of_the_split_is_named(tmp_path):
     [
         ("only text\n", ": 1 column, expected 3"),
         ("text\t28\tid\n", ", column 2: expected label ids from 0 to 27, got '28'"),
+        (f"text\t{'9' * 5000}\tid\n", ", column 2: expected label ids from 0 to 27, got '999"),
         ("text\tjoy\tid\n", ", column 2: expected label ids from 0 to 27, got 'joy'"),
     ],
 )

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,9 @@ def checked_columns(batch: Any, names: Mapping[str, Sequence[str]]) -> dict[str,
     if len(set(batch.schema.names)) != batch.num_columns:
         raise ValueError("two columns have the same name")
     columns: dict[str, list[Any]] = batch.to_pydict()
+    for column, cells in columns.items():
+        if any(isinstance(cell, Decimal) for cell in cells):
+            columns[column] = [_plain_number(cell) for cell in cells]
     return {
         column: [_named(cell, names[column]) for cell in cells] if column in names else cells
         for column, cells in columns.items()
@@ -76,6 +80,14 @@ def class_names(features: Any) -> dict[str, tuple[str, ...]]:
                 if len(set(found[column])) != len(names):
                     raise ValueError(f"two classes of {quote(column)} have the same name")
     return found
+
+
+def _plain_number(cell: Any) -> Any:
+    """A decimal number as a whole one where it is, else in floating point; others as they are."""
+    if not isinstance(cell, Decimal):
+        return cell
+    whole = cell.as_tuple().exponent == 0
+    return int(cell) if whole else float(cell)
 
 
 class UnknownClass:

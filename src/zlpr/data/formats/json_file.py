@@ -9,7 +9,8 @@ from typing import Any, TextIO
 from zlpr._errors import UserError
 from zlpr.data.dataset import Dataset
 from zlpr.data.files import read_text
-from zlpr.data.formats.json_lines import Rows, columns_of, json_rows, note_repeated_keys
+from zlpr.data.formats.json_lines import Keys, Rows, json_rows, note_repeated_keys
+from zlpr.data.formats.lines import hint
 from zlpr.data.problems import Problems, quote
 from zlpr.data.roles import find_roles
 from zlpr.data.rows import Block, ReadOptions
@@ -30,27 +31,42 @@ def read_blocks(path: Path, options: ReadOptions, problems: Problems) -> Iterato
     After a syntax error the rest of an array cannot be read, so that this is never one bad row.
     """
     roles = None
+    keys = Keys()
+    otherwise = hint(path, options)
     rows: list[dict[str, Any]] = []
     lines: list[int] = []
     size = _SAMPLE_ROWS
     sources: list[str] = []
     text = read_text(path, options.encoding, limit=MAX_TEXT)
-    for line, value, source in _elements(str(path), text):
+    for line, value, source in _hinted(_elements(str(path), text), otherwise):
         if isinstance(value, dict):
             rows.append(value)
             lines.append(line)
             sources.append(source)
         else:
-            problems.add(line, f"expected a JSON object, got {quote(value)}")
+            problems.add(line, f"expected a JSON object, got {quote(value)}{otherwise}")
         if len(rows) == size:
-            roles = roles or find_roles(str(path), columns_of(rows), options)
+            roles = roles or find_roles(str(path), keys.of_first(rows), options)
+            keys.look(rows, lines)
             note_repeated_keys(sources, lines, roles, problems)
             yield roles.block(Rows(rows), lines, problems)
             rows, lines, sources, size = [], [], [], _BLOCK_ROWS
     if rows:
-        roles = roles or find_roles(str(path), columns_of(rows), options)
+        roles = roles or find_roles(str(path), keys.of_first(rows), options)
+        keys.look(rows, lines)
         note_repeated_keys(sources, lines, roles, problems)
         yield roles.block(Rows(rows), lines, problems)
+    keys.note(problems)
+
+
+def _hinted(
+    elements: Iterator[tuple[int, Any, str]], otherwise: str
+) -> Iterator[tuple[int, Any, str]]:
+    """The same elements; the error that ends them says what else the file may be."""
+    try:
+        yield from elements
+    except UserError as wrong:
+        raise UserError(f"{wrong}{otherwise}") from None
 
 
 def _elements(file: str, text: str) -> Iterator[tuple[int, Any, str]]:

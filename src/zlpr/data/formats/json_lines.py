@@ -8,7 +8,8 @@ from typing import Any, TextIO
 
 from zlpr.data.dataset import Dataset
 from zlpr.data.files import Lines, read_lines
-from zlpr.data.problems import Problems, quote
+from zlpr.data.formats.lines import hint
+from zlpr.data.problems import Problems, quote, quote_all
 from zlpr.data.roles import MISSING, Roles, find_roles
 from zlpr.data.rows import Block, ReadOptions, sample_columns
 
@@ -27,16 +28,53 @@ _MOST_KEYS = 20  # of labels, that are looked for twice in an object
 def read_blocks(path: Path, options: ReadOptions, problems: Problems) -> Iterator[Block]:
     """The rows of a file, some hundred at a time."""
     roles: Roles | None = None
+    keys = Keys()
+    otherwise = hint(path, options)
     for block in read_lines(path, options.encoding):
         size = len(block.texts) if roles is None else _BLOCK_ROWS
         for start in range(0, len(block.texts), size):
             lines = Lines(block.first + start, block.texts[start : start + size])
-            rows, numbers = _parse(lines, problems)
+            rows, numbers = _parse(lines, problems, otherwise)
             if rows:
-                roles = roles or find_roles(str(path), columns_of(rows), options)
+                roles = roles or find_roles(str(path), keys.of_first(rows), options)
+                keys.look(rows, numbers)
                 span = range(lines.first, lines.first + len(lines.texts))
                 note_repeated_keys(lines.texts, span, roles, problems)
                 yield roles.block(Rows(rows), numbers, problems)
+    keys.note(problems)
+
+
+class Keys:
+    """The keys of a file's objects: what those of the first rows lack is found too late."""
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+        self._late: dict[str, int] = {}
+
+    def of_first(self, rows: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
+        """The columns of the first rows, by which it is decided what columns mean."""
+        columns = columns_of(rows)
+        self._known = set(columns)
+        return columns
+
+    def look(self, rows: Sequence[dict[str, Any]], lines: Sequence[int]) -> None:
+        """Remember where keys occur that the first rows lack."""
+        if self._known.issuperset(itertools.chain.from_iterable(rows)):
+            return
+        for row, line in zip(rows, lines, strict=True):
+            for key in row:
+                if key not in self._known:
+                    self._known.add(key)
+                    self._late[key] = line
+
+    def note(self, problems: Problems) -> None:
+        """Say which they are: nothing was read from them."""
+        if self._late:
+            first = next(iter(self._late.values()))
+            problems.notes.append(
+                f"{problems.name}: not read: {quote_all(list(self._late), 5)}, which the first "
+                f"rows lack (from {problems.unit} {first} on)"
+            )
 
 
 class Rows(dict[str, list[Any]]):
@@ -103,20 +141,22 @@ def _repeats(text: str, key: str) -> bool:
     return sum(name == key for name, _ in last) > 1
 
 
-def _parse(block: Lines, problems: Problems) -> tuple[list[dict[str, Any]], Sequence[int]]:
+def _parse(
+    block: Lines, problems: Problems, otherwise: str
+) -> tuple[list[dict[str, Any]], Sequence[int]]:
     """The objects of some lines and the numbers of their lines; in one go where all lines are."""
     try:
         # A line without a value raises StopIteration and ends the map early: see the lengths.
         rows, ends = zip(*map(_scan, block.texts, itertools.repeat(0)), strict=True)
     except (ValueError, RecursionError):
-        return _parse_one_by_one(block, problems)
+        return _parse_one_by_one(block, problems, otherwise)
     if ends != tuple(map(len, block.texts)) or set(map(type, rows)) != {dict}:
-        return _parse_one_by_one(block, problems)
+        return _parse_one_by_one(block, problems, otherwise)
     return list(rows), range(block.first, block.first + len(rows))
 
 
 def _parse_one_by_one(
-    block: Lines, problems: Problems
+    block: Lines, problems: Problems, otherwise: str
 ) -> tuple[list[dict[str, Any]], Sequence[int]]:
     rows: list[dict[str, Any]] = []
     lines: list[int] = []
@@ -126,7 +166,7 @@ def _parse_one_by_one(
         try:
             row = json.loads(line)
         except json.JSONDecodeError as wrong:
-            problems.add(number, f"not JSON: {wrong.msg}", column=wrong.colno)
+            problems.add(number, f"not JSON: {wrong.msg}{otherwise}", column=wrong.colno)
         except RecursionError:
             problems.add(number, "not read: nested too deeply")
         except ValueError:

@@ -6,12 +6,18 @@ from typing import NoReturn, TextIO
 
 from zlpr._errors import UserError
 from zlpr.data.dataset import Dataset
-from zlpr.data.files import read_lines
+from zlpr.data.files import plain_suffix, read_lines
 from zlpr.data.problems import Problems
 from zlpr.data.rows import Block, ReadOptions
 
 SUFFIXES = frozenset(["", ".txt"])
 """How such files end; they are recognised only where nothing else fits and no labels are needed."""
+
+
+def hint(path: Path, options: ReadOptions) -> str:
+    """What to add where the first line of such a file looks like JSON, and it is none."""
+    is_text = not options.labelled and plain_suffix(path) in SUFFIXES
+    return "; where each line is a text, say format='lines'" if is_text else ""
 
 
 def read_blocks(path: Path, options: ReadOptions, problems: Problems) -> Iterator[Block]:

@@ -92,7 +92,7 @@ def _simplified_record(
         )
         return None
     numbers = cells[1].split(",")
-    wrong = [n for n in numbers if not (n.isdecimal() and int(n) < len(LABELS))]
+    wrong = [n for n in numbers if not (n.isdecimal() and len(n) < 9 and int(n) < len(LABELS))]
     if wrong:
         reading.reject(
             file, line, f"expected label ids from 0 to 27, got {quote(wrong[0])}", column=2
