@@ -2,15 +2,13 @@
 
 import numpy as np
 import pytest
-from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 from sklearn.multioutput import ClassifierChain
 
 from tests.models import modes
 from zlpr._errors import UserError
-from zlpr.data import Dataset
-from zlpr.training import TrainingConfig, fit
-from zlpr.training.chain import draw_orders, fit_chain, median_balance
+from zlpr.training import TrainingConfig
+from zlpr.training.chain import draw_orders, fit_chain
 from zlpr.training.linear_features import Scaling
 
 
@@ -57,32 +55,6 @@ def test_several_chains_are_their_mean() -> None:
     read = model.read(features)
     each = [chain.label_scores(read, 1) for chain in model.chains]
     np.testing.assert_allclose(model.score(read), np.mean(each, axis=0), rtol=1e-5, atol=1e-5)
-
-
-def test_a_label_that_every_sample_has_leaves_the_others_their_regularisation() -> None:
-    """It is the first of the chain, and its own link has nothing to learn."""
-    config = TrainingConfig(model="chain", decode="zero")
-    plain = [modes.data(60, seed) for seed in (0, 1)]
-    histories = [fit(*parts, config).history for parts in (plain, map(with_root, plain))]
-    usual, rooted = (float(lines[0].stage.removeprefix("regularisation ")) for lines in histories)
-    assert rooted == pytest.approx(usual, rel=0.5)
-
-
-def with_root(data: Dataset) -> Dataset:
-    """The same samples, each with one label more."""
-    sets = [{*labels, "root"} for labels in data.label_sets()]
-    names = (*data.label_names, "root")
-    return Dataset.from_label_sets(sets, features=data.features, label_names=names)
-
-
-def test_the_search_begins_at_the_middle_link() -> None:
-    """`p (1 - p)` of a label that a share p of the samples has, times their mean squared length."""
-    features = np.random.default_rng(0).normal(size=(100, 4)).astype(np.float32)
-    shares = [1.0, 0.0, 0.02, 0.1, 0.4]
-    labels = sparse.csr_array(np.arange(100)[:, None] < 100 * np.array(shares)).astype(np.int8)
-    expected = 0.1 * 0.9 * np.square(features).sum(axis=1).mean()
-    assert median_balance(features, labels) == pytest.approx(expected, rel=1e-3)
-    assert np.isfinite(median_balance(features, labels[:, :2]))
 
 
 def test_settings_that_make_no_sense_are_refused() -> None:

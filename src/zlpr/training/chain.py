@@ -88,11 +88,14 @@ class ChainTrainer(FeatureTrainer):
         from zlpr.models.chain import ChainModel, mean_scores
         from zlpr.training.climb import Climb
         from zlpr.training.judging import ancestors_of
+        from zlpr.training.linear import LinearConfig
+        from zlpr.training.solvers import choose_solver
 
         orders = draw_orders(train.labels, config)
 
         def balance() -> float:
-            return median_balance(inputs.train, train.labels)
+            first = train.labels[:, orders[0][:1]]
+            return choose_solver(inputs.train, first, LinearConfig(loss="bce")).balance()
 
         def fit(regularisation: float) -> "tuple[list[Chain], NDArray[np.float32]]":
             chains = [
@@ -136,30 +139,6 @@ def draw_orders(labels: Any, config: ChainConfig) -> "list[NDArray[np.int64]]":
         return [np.argsort(-counts, kind="stable").astype(np.int64)]
     random = np.random.default_rng(config.seed)
     return [random.permutation(num_labels) for _ in range(config.chains)]
-
-
-def median_balance(features: Any, labels: Any) -> float:
-    """The regularisation that is as strong as the data, of the middle one of the links.
-
-    Labels that every sample has, or none, count only where there are no others: a bias says all of
-    them, so that any regularisation is too strong.
-
-    Args:
-        features: of shape (samples, features), dense or CSR.
-        labels: of shape (samples, labels), CSR.
-    """
-    import numpy as np
-
-    from zlpr.training.linear import LinearConfig
-    from zlpr.training.solvers import choose_solver
-
-    share = np.asarray(labels.sum(axis=0)).ravel() / labels.shape[0]
-    strength = share * (1 - share)  # what a link's balance grows with
-    order = np.argsort(strength, kind="stable")
-    learned = order[strength[order] > 0]
-    order = learned if len(learned) else order
-    middle = labels[:, order[len(order) // 2 :][:1]]
-    return choose_solver(features, middle, LinearConfig(loss="bce")).balance()
 
 
 def fit_chain(
