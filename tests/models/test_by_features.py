@@ -92,7 +92,12 @@ def test_a_folder_that_does_not_fit_together_is_refused(
             "0.sets: expected at least one label set",
         ),
         (
-            {"0.sets": lambda x: x[:, :3], "0.labels": lambda x: x[:3]},
+            {
+                "0.labels": lambda x: x[:3],
+                "0.sets": lambda x: x[:1, :3],
+                "0.weight": lambda x: x[:, :1],
+                "0.bias": lambda x: x[:1],
+            },
             "softmaxes: they know 3 of 4 labels",
         ),
     ],

@@ -16,8 +16,12 @@ from zlpr.data.reading import widened
 _log = logging.getLogger("zlpr.data")
 
 
-def with_same_inputs(parts: Sequence[Dataset]) -> list[Dataset]:
+def with_same_inputs(parts: Sequence[Dataset], roles: Sequence[str] = ()) -> list[Dataset]:
     """The parts, of which sparse ones without a header become as wide as the widest.
+
+    Args:
+        parts: of one data set.
+        roles: what each is, for messages about those without a name.
 
     Raises:
         UserError: some hold texts and others features, or features of another width.
@@ -27,23 +31,26 @@ def with_same_inputs(parts: Sequence[Dataset]) -> list[Dataset]:
         >>> with_same_inputs([texts, texts]) == [texts, texts]
         True
     """
-    first = parts[0]
-    other = next((part for part in parts if (part.texts is None) != (first.texts is None)), None)
+    called = zip(parts, roles or itertools.repeat("the data"), strict=False)
+    names = [part.name or role for part, role in called]
+    held = ["features" if part.texts is None else "texts" for part in parts]
+    other = next((place for place, what in enumerate(held) if what != held[0]), None)
     if other is not None:
         raise UserError(
-            f"{_called(first)}: some parts hold texts and others features: {_held(first)} here, "
-            f"{_held(other)} in {_called(other)}; give all of them the same"
+            f"{names[0]}: some parts hold texts and others features: {held[0]} here, "
+            f"{held[other]} in {names[other]}; give all of them the same"
         )
-    if first.texts is not None:
+    if held[0] == "texts":
         return list(parts)
-    widest = max(parts, key=_width)
-    for part in parts:
-        if _width(part) < _width(widest) and not _columns(part).seen_width:
+    widths = [_width(part) for part in parts]
+    widest = max(widths)
+    for part, name, width in zip(parts, names, widths, strict=True):
+        if width < widest and not _columns(part).seen_width:
             raise UserError(
-                f"{_called(part)}: {counted(_width(part), 'feature')}, and {_called(widest)} has "
-                f"{_width(widest):,}; all parts need the same"
+                f"{name}: {counted(width, 'feature')}, and {names[widths.index(widest)]} has "
+                f"{widest:,}; all parts need the same"
             )
-    return [_as_wide(part, _width(widest)) for part in parts]
+    return [_as_wide(part, widest) for part in parts]
 
 
 def _width(part: Dataset) -> int:
@@ -56,10 +63,6 @@ def _columns(part: Dataset) -> Columns:
 
 def _called(part: Dataset) -> str:
     return part.name or "the data"
-
-
-def _held(part: Dataset) -> str:
-    return "features" if part.texts is None else "texts"
 
 
 def _as_wide(part: Dataset, width: int) -> Dataset:

@@ -123,7 +123,7 @@ def fit(
     for name, part in sources.items():
         check_same_labels(train, part, name)
     check_settings(train, config)
-    held = dict(zip(sources, with_same_inputs([*sources.values()]), strict=True))
+    held = dict(zip(sources, with_same_inputs([*sources.values()], [*sources]), strict=True))
     parts = Parts(
         held["train"], held["validation"], held.get("test"), sources, "published", config.seed
     )

@@ -379,7 +379,7 @@ def combine(
     """
     given = {"train": train, "validation": validation, "test": test}
     sources = {name: part for name, part in given.items() if part is not None}
-    parts = with_same_names(with_same_inputs([*sources.values()]))
+    parts = with_same_names(with_same_inputs([*sources.values()], [*sources]))
     doubts_together(parts)
     names = tuple(dict.fromkeys(name for part in parts for name in part.label_names))
     held = {name: part.with_label_names(names) for name, part in zip(sources, parts, strict=True)}
