@@ -2,6 +2,7 @@
 
 import bz2
 import codecs
+import csv
 import gzip
 import io
 import lzma
@@ -62,6 +63,12 @@ class Lines:
 
     first: int
     texts: list[str]
+
+
+def allow_long_fields() -> None:
+    """Let the csv module read fields as long as the longest line."""
+    if csv.field_size_limit() < MAX_LINE:
+        csv.field_size_limit(MAX_LINE)
 
 
 def check_file(path: Path) -> None:

@@ -8,17 +8,11 @@ import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from zlpr.data.files import MAX_LINE
+from zlpr.data.files import allow_long_fields
 from zlpr.data.problems import Problems
 
 _FEW_LINES = 10
 """Of a cell in quotes, each of which happens to have as many tabs as a row."""
-
-
-def allow_long_fields() -> None:
-    """Let the csv module read fields as long as the longest line."""
-    if csv.field_size_limit() < MAX_LINE:
-        csv.field_size_limit(MAX_LINE)
 
 
 def looks_quoted(lines: Sequence[str], problems: Problems) -> bool | None:

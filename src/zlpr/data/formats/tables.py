@@ -14,8 +14,8 @@ from zlpr._csv_rows import CsvRows
 from zlpr._errors import UserError
 from zlpr.data.dataset import Dataset
 from zlpr.data.feature_columns import is_blank, number_of
-from zlpr.data.files import Lines, read_lines
-from zlpr.data.formats._tsv_quotes import allow_long_fields, looks_quoted
+from zlpr.data.files import Lines, allow_long_fields, read_lines
+from zlpr.data.formats._tsv_quotes import looks_quoted
 from zlpr.data.problems import Problems, name_all, quote, quote_all
 from zlpr.data.roles import DELIMITERS, LIST_STARTS, find_roles, is_known_name, likely_roles
 from zlpr.data.rows import Block, ReadOptions, is_position, sample_columns
