@@ -404,8 +404,10 @@ def test_how_often_each_loss_is_first_and_what_becomes_of_the_claims(parts):
 
 def test_what_stands_beside_a_loss(parts):
     part = parts["extras"]
-    if not part.sets:
-        pytest.skip("the extras have not run")  # pragma: no cover
+    if not part.sets:  # too few seeds are whole: the page says so, and no more
+        assert "more epochs in fine-tuning) on 0 of 2 sets" in PAGE
+        assert "## Findings, label smoothing" not in PAGE
+        return
     text = PAGE[PAGE.index("## Findings, label smoothing") :]
     rows, shown = table_after(text, "## Findings"), 0
     assert len(rows) == len(part.sets) * 2 * (len(PLAN["part"]["extras"]["beside"]) - 1)
